@@ -15,10 +15,10 @@ use twitter_updater::base::clock::{Millis, Stopwatch};
 use twitter_updater::config::CommunitySettings;
 use twitter_updater::model::account::Account;
 use twitter_updater::model::community::Belonging;
-use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::pipelines::community::rule::Rule;
 use twitter_updater::store::{
-    Appearance, Communities, Decision, FoundPost, HandDecision, Neighbours, NewTweet, Observation, PostgresStore,
+    Appearance, Communities, Decision, FoundPost, HandDecision, Neighbours, NewItem, Observation, PostgresStore,
     Reason, Seen, Sighting, SqliteStore, Store, Way,
 };
 
@@ -43,7 +43,7 @@ trait Both: Store + Communities {}
 impl<T: Store + Communities> Both for T {}
 
 fn observation<I>(id: String, at: Millis, item: I) -> Observation<I> {
-    let (seen, state, next_due) = (Seen::Found(item), TweetState::Live, Some(at + 1_000));
+    let (seen, state, next_due) = (Seen::Found(item), ItemState::Live, Some(at + 1_000));
     Observation { id, answered_at: at, seen, state, next_due, follow: None, forget: false, recent: None }
 }
 
@@ -58,8 +58,8 @@ async fn filled(store: &dyn Both, accounts: u64) {
         format!("{} outra vez {number}, que dia de trabalho este", of[(number % 2) as usize])
     };
     for batch in (0..accounts).collect::<Vec<_>>().chunks(BATCH as usize) {
-        let new = |id: String| NewTweet { id, created_at: None, next_due: Some(T), content: None, read_at: None };
-        let people: Vec<NewTweet> = batch.iter().map(|number| new(id(*number))).collect();
+        let new = |id: String| NewItem { id, created_at: None, next_due: Some(T), content: None, read_at: None };
+        let people: Vec<NewItem> = batch.iter().map(|number| new(id(*number))).collect();
         store.record(PROFILES, T, &Way::of("bench"), &people).await.unwrap();
         let profile = |number: &u64| {
             let location = ["Lisboa", "em casa", "", "São Paulo"][(number % 4) as usize].to_owned();

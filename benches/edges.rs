@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use twitter_updater::base::clock::{Millis, Stopwatch};
 use twitter_updater::store::{
-    CrawlKind, EdgeChange, EdgePage, Edges, End, Lifecycle, MemberSeen, NewCrawl, NewTweet, Next, PostgresStore,
+    CrawlKind, EdgeChange, EdgePage, Edges, End, Lifecycle, MemberSeen, NewCrawl, NewItem, Next, PostgresStore,
     SqliteStore, WaveGuard, Way,
 };
 
@@ -136,7 +136,7 @@ impl Beside {
 /// Reads lists page by page, as a crawl does; seconds, and those of the last page of the last list.
 async fn crawl(store: &dyn Store, owner: u64, at: Millis, members: Vec<String>) -> (f64, f64) {
     let owner = World::id(owner);
-    let recorded = NewTweet { id: owner.clone(), created_at: None, next_due: Some(T), content: None, read_at: None };
+    let recorded = NewItem { id: owner.clone(), created_at: None, next_due: Some(T), content: None, read_at: None };
     store.record(NS, T, &Way::of("bench"), &[recorded]).await.unwrap();
     let new = NewCrawl { kind: CrawlKind::Complete, at, stated_total: None };
     let (watch, mut last) = (Stopwatch::start(), 0.0);

@@ -116,7 +116,7 @@ impl<'a> Visited<'a> {
 fn by_truth(certain: &Coefficients, visits: &Visits, person: &Person, now: Millis) -> Millis {
     let (rate, hours) = person.truth.unwrap();
     let options = visits.options();
-    Forecast::known(certain, &hours, rate, now).interval(visits.price(), options.shortest, options.longest)
+    Forecast::from_rate(certain, &hours, rate, now).interval(visits.price(), options.shortest, options.longest)
 }
 
 /// A part of an interval, the same for each person: people do not start at the same moment.

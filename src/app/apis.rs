@@ -39,12 +39,12 @@ pub fn api_in_words(settings: &Settings, provider: &Provider) -> Option<String> 
     let (_, api) = settings.api(provider).ok()?;
     let kinds: BTreeSet<String> = callers(settings, provider).ok()?.iter().map(|(_, kind)| kind.to_string()).collect();
     let kinds = kinds.into_iter().collect::<Vec<_>>().join(" and ");
-    Some(format!("{}, credentials: {kinds}", shown(api)))
+    Some(format!("{}, credentials: {kinds}", strip_secrets(api)))
 }
 
 /// Removes user, password, query and fragment from an address. An address that may have a password elsewhere is not
 /// shown.
-fn shown(api: &str) -> String {
+fn strip_secrets(api: &str) -> String {
     let masked = masked(api);
     let Ok(mut url) = Url::parse(&masked) else { return masked };
     // Fails only for an address that cannot have a user.
@@ -74,10 +74,10 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_what_may_be_secret() {
-        assert_eq!(shown("https://api.twitter.com"), "https://api.twitter.com");
-        assert_eq!(shown("http://me:canary@127.0.0.1:80/a/?token=canary#canary"), "http://127.0.0.1/a");
+        assert_eq!(strip_secrets("https://api.twitter.com"), "https://api.twitter.com");
+        assert_eq!(strip_secrets("http://me:canary@127.0.0.1:80/a/?token=canary#canary"), "http://127.0.0.1/a");
         for odd in ["canary", "http://me:can/ary@host"] {
-            assert!(!shown(odd).contains("can"), "{}", shown(odd));
+            assert!(!strip_secrets(odd).contains("can"), "{}", strip_secrets(odd));
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::engine::queue::{Queue, Stats};
 use crate::engine::schedule::age::AgeTable;
 use crate::ingest::{Queued, Starter};
 use crate::model::post::Ingested;
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::model::provider::Provider;
 use crate::pipelines::kind::Registered;
 use crate::pipelines::posts::posts_of;
@@ -263,7 +263,7 @@ async fn summary(ids: &[String], scheduled: u64, View { queue, store, metrics, .
     for ids in ids.chunks(1_000) {
         let (places, standings) = (queue.locate(ids).await?, store.standing(namespace, ids).await?);
         for (places, standing) in places.iter().zip(standings) {
-            let ended = standing.is_some_and(|known| known.state == TweetState::Ended);
+            let ended = standing.is_some_and(|known| known.state == ItemState::Ended);
             match places.len() {
                 0 if !ended => lost += 1,
                 0 | 1 => {}

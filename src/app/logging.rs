@@ -45,7 +45,7 @@ pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
     };
     // A process starts it once; a second start (tests) keeps the first.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
-    for (variable, value) in failpoint::asked() {
+    for (variable, value) in failpoint::list_variables() {
         tracing::warn!(variable, value, "this variable asks the process to fail, as tests do: unset it anywhere else");
     }
     Ok(LogLevel(handle))

@@ -41,7 +41,7 @@ pub use self::maintenance::Maintenance;
 pub use self::monitored::Monitored;
 pub use self::one_core::keep_to_one_core;
 pub use self::ops::{open_site, source_book, terms, whole_queue};
-pub use self::poll::{Asked, open_poller, pollers};
+pub use self::poll::{PollerWork, open_poller, pollers};
 pub use self::role::{ManagedWorker, Role};
 pub use self::service::{Apis, Service, Shared};
 pub use self::sources::sources;

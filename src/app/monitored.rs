@@ -13,7 +13,7 @@ use crate::config::Settings;
 use crate::engine::error_log::ErrorLog;
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
-use crate::engine::observer::Seen;
+use crate::engine::observer::PipelineObserver;
 use crate::engine::schedule::Corrected;
 use crate::engine::schedule::adaptive::budget::Normaliser;
 use crate::engine::worker::LONGEST_PAUSE;
@@ -50,7 +50,7 @@ impl Monitored {
 
     /// Reports events of its tasks to health and metrics.
     pub(super) fn observer(&self) -> Arc<dyn Observer> {
-        Arc::new(Seen { health: self.health.clone(), metrics: self.metrics.clone() })
+        Arc::new(PipelineObserver { health: self.health.clone(), metrics: self.metrics.clone() })
     }
 
     /// Records the end of the pipeline. If it is not `alone`, the others continue, so an error is logged at once.

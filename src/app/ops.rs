@@ -16,7 +16,7 @@ use crate::engine::health::Health;
 use crate::engine::queue::Queue;
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
-use crate::ops::{Access, Archive, DatabaseAtHand, Shown, Site, Terms, WholeQueue};
+use crate::ops::{Access, Archive, DatabaseAtHand, PageInputs, Site, Terms, WholeQueue};
 use crate::pipelines::kind::Registered;
 use crate::store::Store;
 
@@ -78,7 +78,7 @@ pub async fn open_site(
             }
         };
         let archive = Archive::open(dead).await;
-        Shown { whole: whole.clone(), archive, terms: whole.terms.clone(), database: database.clone() }
+        PageInputs { whole: whole.clone(), archive, terms: whole.terms.clone(), database: database.clone() }
     });
     let book = source_book(settings, service, positions);
     Ok(Site::new(join_all(shown).await, access, Some(book)))

@@ -34,7 +34,7 @@ use crate::quota::Credentials;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Work of a poller: the sources of one endpoint, and the streams whose gaps they fill.
-pub struct Asked {
+pub struct PollerWork {
     endpoint: &'static str,
     sources: BTreeMap<String, Source>,
     openings: Vec<Opening>,
@@ -44,7 +44,7 @@ pub struct Asked {
 }
 
 /// Returns the configured pollers, one per endpoint. Connects to nothing.
-pub fn pollers(role: &Role) -> Result<Vec<(Monitored, Asked)>> {
+pub fn pollers(role: &Role) -> Result<Vec<(Monitored, PollerWork)>> {
     let settings = &role.settings;
     let mut pipelines = Vec::new();
     let mut openings = streams::streams(settings)?;
@@ -59,7 +59,7 @@ pub fn pollers(role: &Role) -> Result<Vec<(Monitored, Asked)>> {
             let (items, stop) = (posts_of(&provider), role.stop.child());
             let monitored = Monitored::new(settings, items, namespace(&endpoint), settings.timeline_lease(), stop);
             let (in_common, credentials) = (in_common.clone(), credentials.clone());
-            pipelines.push((monitored, Asked { endpoint, sources, openings, in_common, credentials }));
+            pipelines.push((monitored, PollerWork { endpoint, sources, openings, in_common, credentials }));
         }
     }
     match openings.first() {
@@ -73,7 +73,7 @@ pub async fn open_poller(
     shared: &Shared,
     posts: Arc<dyn Queue>,
     pipeline: &Monitored,
-    Asked { endpoint, sources: named, openings, in_common, credentials }: Asked,
+    PollerWork { endpoint, sources: named, openings, in_common, credentials }: PollerWork,
 ) -> Result<ManagedWorker> {
     let settings = &shared.in_force.load().settings;
     let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();

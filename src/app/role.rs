@@ -102,7 +102,7 @@ impl Role {
             async move { follower.lock().await.run(in_force, |settings| schedules(settings), metrics, stop).await }
         });
         let (service, token_of_picture) = (shared.service.clone(), stop.token());
-        let picture = Beside::new("picture", move || service.clone().keep_picture(token_of_picture.clone()));
+        let picture = Beside::new("picture", move || service.clone().keep_functions_loaded(token_of_picture.clone()));
         for of_process in [configuration, picture] {
             tokio::spawn(of_process.run("process".to_owned(), Arc::new(LogAlone), stop.clone()));
         }

@@ -95,7 +95,7 @@ impl Service {
     }
 
     /// Reloads missing functions for redis-cli, until `stop`.
-    pub async fn keep_picture(self, stop: CancellationToken) {
+    pub async fn keep_functions_loaded(self, stop: CancellationToken) {
         if let Self::Redis { pool, .. } = self {
             redis_functions::keep(&pool, LOOK_EVERY, stop).await;
         }

@@ -136,7 +136,7 @@ impl QueueTime {
 
     /// The same if the request for it was sent at the start of a stopwatch.
     #[must_use]
-    pub fn asked(self, since: &Stopwatch) -> Self {
+    pub fn with_request_start(self, since: &Stopwatch) -> Self {
         Self { behind: since.elapsed_ms() + 1, ..self }
     }
 

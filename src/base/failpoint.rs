@@ -88,7 +88,7 @@ impl Ask {
 
 /// The variables that make this process fail, with their values. They are logged, since a process with a forgotten variable
 /// would end without a message.
-pub fn asked() -> impl Iterator<Item = (&'static str, String)> {
+pub fn list_variables() -> impl Iterator<Item = (&'static str, String)> {
     let variables = [CRASH_AT, STOP_AT, PANIC_AT, HANG_AT, POISON_ID, PANIC_POISON_ID, PANIC_AT_PATH, PANIC_IN_BODY_OF];
     variables.into_iter().filter_map(|variable| Some((variable, std::env::var(variable).ok()?)))
 }

@@ -34,7 +34,7 @@ impl Rarely {
     }
 }
 
-pub fn shown(id: &str) -> String {
+pub fn escape_id(id: &str) -> String {
     id.chars().take(ID_CHARS).flat_map(char::escape_default).collect()
 }
 
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn an_id_is_shown_in_one_short_line() {
-        assert_eq!(shown("20"), "20");
-        assert_eq!(shown("a\nb"), "a\\nb");
-        assert_eq!(shown(&"x".repeat(10_000)).len(), ID_CHARS);
+        assert_eq!(escape_id("20"), "20");
+        assert_eq!(escape_id("a\nb"), "a\\nb");
+        assert_eq!(escape_id(&"x".repeat(10_000)).len(), ID_CHARS);
     }
 }

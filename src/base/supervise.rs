@@ -112,7 +112,7 @@ where
     hook();
     let mut retry = Retry::new(DELAYS.0, DELAYS.1);
     loop {
-        task.say("begins", Some(None), Some(Duration::ZERO));
+        task.set_step("begins", Some(None), Some(Duration::ZERO));
         let began = Stopwatch::start();
         // The closure itself may panic, too.
         let running = AssertUnwindSafe(scope(task.clone(), async { begin().await })).catch_unwind();
@@ -148,7 +148,7 @@ where
             "a task is restarted, alone: what it held comes back"
         );
         observer.restarts(name, cause, &why);
-        task.say("waits after a failure", Some(None), Some(delay));
+        task.set_step("waits after a failure", Some(None), Some(delay));
         stop.sleep(delay).await;
         if stop.is_draining() {
             return;
@@ -211,9 +211,9 @@ mod tests {
     use crate::base::task::{doings, silent_after, step, step_with, waits};
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<String>>);
+    struct RecordingObserver(Mutex<Vec<String>>);
 
-    impl Observer for Heard {
+    impl Observer for RecordingObserver {
         fn restarts(&self, task: &str, cause: Cause, why: &str) {
             self.0.lock().unwrap().push(format!("{task} {}: {why}", cause.word()));
         }
@@ -224,7 +224,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_panicking_task_is_restarted_until_it_ends_and_is_steady_after_a_while() {
-        let (heard, stop, began) = (Heard::default(), Stop::new(), AtomicU32::new(0));
+        let (heard, stop, began) = (RecordingObserver::default(), Stop::new(), AtomicU32::new(0));
         let task = Task::new("thing:update", "counts");
         supervise(&task, &heard, &stop, || async {
             match began.fetch_add(1, Ordering::Relaxed) {
@@ -256,7 +256,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_counts_beyond_what_a_task_waits_for_and_another_one_goes_on() {
-        let (heard, stop) = (Heard::default(), Stop::new());
+        let (heard, stop) = (RecordingObserver::default(), Stop::new());
         let (task, clock) = (Task::new("thing:update", "hangs"), Stopwatch::start());
         let began = AtomicU32::new(0);
         supervise(&task, &heard, &stop, || async {
@@ -280,7 +280,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_waits_for_what_may_never_come_is_never_silent_and_is_listed() {
-        let (heard, stop) = (Heard::default(), Stop::new());
+        let (heard, stop) = (RecordingObserver::default(), Stop::new());
         let task = Task::new("thing:update", "listens");
         let listens = supervise(&task, &heard, &stop, || async {
             waits("waits for a change", None);
@@ -293,7 +293,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_task_is_not_restarted_while_the_process_stops() {
-        let (heard, stop) = (Heard::default(), Stop::new());
+        let (heard, stop) = (RecordingObserver::default(), Stop::new());
         let task = Task::new("thing:update", "ends");
         supervise(&task, &heard, &stop, || async {
             stop.drain();

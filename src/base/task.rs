@@ -48,7 +48,7 @@ impl Task {
         task
     }
 
-    pub(super) fn say(&self, step: &'static str, of: Option<Option<Arc<str>>>, allowed: Option<Duration>) {
+    pub(super) fn set_step(&self, step: &'static str, of: Option<Option<Arc<str>>>, allowed: Option<Duration>) {
         let mut doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner);
         let of = of.unwrap_or_else(|| doing.of.take());
         *doing = Doing { step, of, since: Stopwatch::start(), allowed };
@@ -85,17 +85,17 @@ impl fmt::Display for Task {
 
 /// Reports a step of the running task, with its current items.
 pub fn step(step: &'static str) {
-    let _ = TASK.try_with(|task| task.say(step, None, Some(Duration::ZERO)));
+    let _ = TASK.try_with(|task| task.set_step(step, None, Some(Duration::ZERO)));
 }
 
 /// Reports a step of the running task with these items: a claim, its first id and their number.
 pub fn step_with(step: &'static str, of: impl FnOnce() -> String) {
-    let _ = TASK.try_with(|task| task.say(step, Some(Some(of().into())), Some(Duration::ZERO)));
+    let _ = TASK.try_with(|task| task.set_step(step, Some(Some(of().into())), Some(Duration::ZERO)));
 }
 
 /// Reports that the running task has no items and waits for `most` at the longest; `None`: no limit.
 pub fn waits(step: &'static str, most: Option<Duration>) {
-    let _ = TASK.try_with(|task| task.say(step, Some(None), most));
+    let _ = TASK.try_with(|task| task.set_step(step, Some(None), most));
 }
 
 #[must_use]

@@ -143,7 +143,7 @@ impl Settings {
     /// Returns `section.key` → value, secrets masked.
     pub(super) fn flat(&self) -> BTreeMap<String, String> {
         let mut flat = BTreeMap::new();
-        // Settings that cannot be shown cannot be compared: see `Settings::shown`.
+        // Settings that cannot be shown cannot be compared: see `Settings::masked_toml`.
         if let Ok(table) = toml::Table::try_from(self) {
             flatten("", toml::Value::Table(table), &mut flat);
         }

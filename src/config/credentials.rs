@@ -186,7 +186,7 @@ impl CredentialSettings {
         let [consumer_key, consumer_secret, token, token_secret, bearer_token] =
             self.parts().map(|(part, value, file)| {
                 let key = format!("{at}.{part}");
-                Part { kind, secret: found.take(&key, secret(&key, value, file)).flatten(), key }
+                SecretSetting { kind, secret: found.take(&key, secret(&key, value, file)).flatten(), key }
             });
         if kind == CredentialUse::App {
             token.is_of_no_use(found);
@@ -220,13 +220,13 @@ impl CredentialSettings {
     }
 }
 
-struct Part {
+struct SecretSetting {
     kind: CredentialUse,
     key: String,
     secret: Option<SecretString>,
 }
 
-impl Part {
+impl SecretSetting {
     /// Returns the secret; records an error if it is missing.
     fn needed(self, found: &mut Findings) -> Option<SecretString> {
         let Self { kind, key, secret } = self;

@@ -337,12 +337,12 @@ impl Settings {
 
     /// Does the same as [`Settings::load`] with the file or folder `path`, and `variables` instead of the environment.
     pub fn load_with(layers: &[&str], path: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        Ok(loading::examine(layers, &Files::read(path)?, given(variables), None).sound()?)
+        Ok(loading::examine(layers, &Files::read(path)?, to_variables(variables), None).sound()?)
     }
 
     /// Does the same as [`Settings::load_with`] with a file of this name and text; it need not exist on disk.
     pub fn load_text(file: &Path, text: &str, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        Ok(loading::examine(&[], &Files::of(file, text), given(variables), None).sound()?)
+        Ok(loading::examine(&[], &Files::of(file, text), to_variables(variables), None).sound()?)
     }
 
     /// Ages of `tweet_age`. Their intervals are at most `store.longest_unchecked` unless `store.on_deleted` is `keep`.
@@ -374,7 +374,7 @@ impl Settings {
 
     /// Effective settings as TOML, secrets masked.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub fn masked_toml(&self) -> String {
         // Cannot fail, because all maps have text keys and no value follows a table. Otherwise the output states the error.
         toml::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}"))
     }
@@ -387,7 +387,7 @@ fn address_of(setting: &str, text: &str, example: &str) -> Result<Option<SocketA
     addr.map_err(|_| BadConfig(format!("{setting} ({text:?}) is no address: write it like {example}")))
 }
 
-fn given(variables: &[(&str, &str)]) -> Vec<(String, OsString)> {
+fn to_variables(variables: &[(&str, &str)]) -> Vec<(String, OsString)> {
     variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
 }
 
@@ -521,7 +521,7 @@ mod tests {
         let [Credential { name, kind: CredentialKind::Bearer(secret) }] = &given[..] else { panic!("{given:?}") };
         assert_eq!((name.as_str(), secret.expose_secret()), (BEARER, "word"));
         let none = Settings::load_with(&[], None, &[]).unwrap();
-        assert!(none.shown().contains("bearer_token = \"(not set)\"") && credentials(none).unwrap().is_empty());
+        assert!(none.masked_toml().contains("bearer_token = \"(not set)\"") && credentials(none).unwrap().is_empty());
         for cannot in ["canary two", "canary\ntwo", "canarü"] {
             let error = credentials(token(cannot).unwrap()).unwrap_err().to_string();
             assert!(error.contains("twitter.bearer_token") && !error.contains("canar"), "{error}");
@@ -537,19 +537,19 @@ mod tests {
         .unwrap();
         let given = settings.credentials(&Provider::Twitter).unwrap();
         assert!(matches!(&given[0].kind, CredentialKind::Bearer(secret) if secret.expose_secret() == "canary"));
-        for shown in [settings.shown(), format!("{settings:?}")] {
-            assert!(!shown.contains("canary"), "{shown}");
+        for masked_toml in [settings.masked_toml(), format!("{settings:?}")] {
+            assert!(!masked_toml.contains("canary"), "{masked_toml}");
         }
-        assert!(settings.shown().contains("redis+unix:///s?user=***&pass=***"), "{}", settings.shown());
+        assert!(settings.masked_toml().contains("redis+unix:///s?user=***&pass=***"), "{}", settings.masked_toml());
         assert_eq!(masked("redis://me:canary@h/3"), "redis://***@h/3");
         let several = "redis+sentinel://me:canary@h,i:7,[::1]:8/name/3?sentinel_password=canary";
         assert_eq!(masked(several), "redis+sentinel://***@h,i:7,[::1]:8/name/3?sentinel_password=***");
         assert_eq!(masked("rediss+cluster://:can,ary@h:1,i:2"), "rediss+cluster://***@h:1,i:2");
         // A misspelled parameter may hold a password, too.
-        let shown = masked("postgres://u@h/db?pasword=canary&sslmode=require");
-        assert_eq!(shown, "postgres://***@h/db?pasword=***&sslmode=require");
-        let shown = masked("redis+sentinel://h/name?sentinel_passwrod=canary");
-        assert_eq!(shown, "redis+sentinel://h/name?sentinel_passwrod=***");
+        let masked_address = masked("postgres://u@h/db?pasword=canary&sslmode=require");
+        assert_eq!(masked_address, "postgres://***@h/db?pasword=***&sslmode=require");
+        let masked_address = masked("redis+sentinel://h/name?sentinel_passwrod=canary");
+        assert_eq!(masked_address, "redis+sentinel://h/name?sentinel_passwrod=***");
         for odd in [
             "redis+cluster://me:1,canary/2@h:1,i:2",
             "redis+cluster://me:1,canary#2@h:1,i:2",
@@ -559,13 +559,13 @@ mod tests {
         ] {
             assert_eq!(masked(odd), "(not an address)");
         }
-        assert!(settings.shown().contains("bearer_token = \"(set)\""), "{}", settings.shown());
+        assert!(settings.masked_toml().contains("bearer_token = \"(set)\""), "{}", settings.masked_toml());
         // Rejected, and not shown in any form.
         let mut odd = settings;
-        assert!(odd.shown().contains("api = \"https://api.x.com\""), "{}", odd.shown());
+        assert!(odd.masked_toml().contains("api = \"https://api.x.com\""), "{}", odd.masked_toml());
         let given = ["https://me:canary@h", "h?canary", "a:canary@h", "https://h?a=canary"].map(str::to_owned);
         [odd.twitter.api, odd.x.api, odd.bluesky.api, odd.media.s3.endpoint] = given;
-        assert!(!odd.shown().contains("canary"), "{}", odd.shown());
+        assert!(!odd.masked_toml().contains("canary"), "{}", odd.masked_toml());
     }
 
     #[test]

@@ -221,8 +221,11 @@ mod tests {
                     user_id = \"12\"\n[poll.sources.b]\nprovider = \"mastodon:social\"\nkind = \"public\"\nlocal = true\n\
                     [poll.sources.c]\nprovider = \"bluesky\"\nkind = \"author\"\nactor = \"did:plc:z72i7hdynmk6r22z27h6tvur\"\n\
                     [poll.sources.d]\nprovider = \"bluesky\"\nkind = \"search\"\nquery = \"rust lang\"\n";
-        let shown = settings(good).unwrap().shown();
-        assert!(shown.contains("provider = \"x\"") && shown.contains("provider = \"mastodon:social\""), "{shown}");
+        let masked_toml = settings(good).unwrap().masked_toml();
+        assert!(
+            masked_toml.contains("provider = \"x\"") && masked_toml.contains("provider = \"mastodon:social\""),
+            "{masked_toml}"
+        );
         for (text, says) in [
             ("[poll.sources.a]\nkind = \"search\"\n", "poll.sources.a.query is missing"),
             ("[poll.sources.a]\nkind = \"home\"\nquery = \"x\"\n", "poll.sources.a.query is of no use"),

@@ -518,6 +518,8 @@ mod tests {
             named.into_iter().map(|credential| credential.name).collect::<Vec<_>>()
         };
         assert_eq!((names("social"), names("old")), (vec!["bearer".to_owned()], vec![]));
-        assert!(!settings.shown().contains("canary") && settings.shown().contains("bearer_token = \"(set)\""));
+        assert!(
+            !settings.masked_toml().contains("canary") && settings.masked_toml().contains("bearer_token = \"(set)\"")
+        );
     }
 }

@@ -9,12 +9,12 @@ use crate::base::supervise::{Cause, Observer};
 
 /// The parts of a pipeline that an observer of its tasks updates.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct PipelineObserver {
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
 }
 
-impl Observer for Seen {
+impl Observer for PipelineObserver {
     fn restarts(&self, task: &str, cause: Cause, why: &str) {
         self.metrics.restarted(task, cause.word());
         self.metrics.errors.record(ErrorKind::Restart, &format!("{task}: {why}"), ErrorPlace::default());

@@ -24,7 +24,7 @@ use crate::base::task::{self, Task};
 use crate::engine::error_log::{ErrorKind, ErrorPlace};
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
-use crate::engine::observer::Seen;
+use crate::engine::observer::PipelineObserver;
 use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
 use crate::quota::{Acquired, Credentials, Pacing, Permit};
 
@@ -55,7 +55,7 @@ pub trait Handler: Send + Sync {
 
     /// The result for a batch whose work was dropped. By default the jobs are released, uncounted. A handler whose jobs may be
     /// half done returns them with a counted delivery instead.
-    fn cut_off(&self, batch: &Batch) -> Handled {
+    fn handle_abandoned(&self, batch: &Batch) -> Handled {
         Handled::released(batch, Outlook::Unchanged)
     }
 }
@@ -174,7 +174,7 @@ enum Call {
     Free(Arc<dyn FreeHandler>),
 }
 
-enum Asked {
+enum ClaimOutcome {
     Batch(Claimed),
     /// Nothing yet. The worker asks again after this time.
     Wait(Duration),
@@ -256,7 +256,7 @@ impl Worker {
                 let (places, running) = (places.clone(), running.clone());
                 let task = Task::new(worker.queue.namespace(), format!("loop {number}"));
                 loops.spawn(async move {
-                    let observer = Seen { health: worker.health.clone(), metrics: worker.metrics.clone() };
+                    let observer = PipelineObserver { health: worker.health.clone(), metrics: worker.metrics.clone() };
                     let turn_on = || worker.turn_on(&turn, &places, &running, &fatal);
                     supervise(&task, &observer, &worker.stop, turn_on).await;
                 });
@@ -320,14 +320,14 @@ impl Worker {
                 return Ok(None);
             }
             match self.ask(&mut turn).await {
-                Ok(Asked::Batch(claimed)) => {
+                Ok(ClaimOutcome::Batch(claimed)) => {
                     let failures = turn.failures;
                     // There are more slots than loops, and the semaphore is never closed.
                     let Ok(place) = places.free.clone().acquire_owned().await else { return Ok(None) };
                     let turn = (turn.retry.attempts() > 0 || is_isolated(&claimed.batch)).then_some(turn);
                     return Ok(Some(Work { claimed, place, failures, turn }));
                 }
-                Ok(Asked::Wait(until)) => turn.pause = Some(until.min(LONGEST_PAUSE)),
+                Ok(ClaimOutcome::Wait(until)) => turn.pause = Some(until.min(LONGEST_PAUSE)),
                 Err(error) => {
                     let why = passing(error)?;
                     self.health.is_out(&why);
@@ -353,7 +353,7 @@ impl Worker {
     }
 
     /// Asks for a batch. A metered pipeline acquires its permit first, so that it claims nothing that it cannot look up.
-    async fn ask(&self, turn: &mut ClaimState) -> Result<Asked, QueueError> {
+    async fn ask(&self, turn: &mut ClaimState) -> Result<ClaimOutcome, QueueError> {
         let token = turn.token.get_or_insert_with(|| self.token()).clone();
         let claims = self.claims.load();
         // A permit costs two writes even if it is returned, so an idle worker only reads. A busy worker skips this read.
@@ -369,7 +369,7 @@ impl Worker {
                 task::step("acquires a permit");
                 match self.permit(credentials, handler.endpoint(), turn).await? {
                     Acquired::Granted(permit) => Call::Metered(handler.clone(), credentials.clone(), permit),
-                    Acquired::Wait(until) => return Ok(Asked::Wait(until)),
+                    Acquired::Wait(until) => return Ok(ClaimOutcome::Wait(until)),
                 }
             }
         };
@@ -381,7 +381,7 @@ impl Worker {
                 (turn.token, turn.is_idle) = (None, false);
                 task::step_with("handles", || describe(&batch));
                 failpoint::hang("after_claim").await;
-                Ok(Asked::Batch(Claimed { call, batch, lease: claims.lease }))
+                Ok(ClaimOutcome::Batch(Claimed { call, batch, lease: claims.lease }))
             }
             Ok(Claim::Empty { wait, paused }) => {
                 call.give_back().await;
@@ -396,12 +396,12 @@ impl Worker {
     }
 
     /// Reports that no job can be claimed for `wait`, or that the namespace is paused for this reason.
-    fn report_idle(&self, wait: Duration, paused: Option<String>) -> Asked {
+    fn report_idle(&self, wait: Duration, paused: Option<String>) -> ClaimOutcome {
         if let Some(reason) = paused {
             tracing::debug!(namespace = self.queue.namespace(), reason, "paused");
         }
         self.health.works();
-        Asked::Wait(wait)
+        ClaimOutcome::Wait(wait)
     }
 
     /// A token that no other claim has. Replicas that share a configuration have the same worker name, and so has the process
@@ -479,7 +479,7 @@ impl Worker {
             tokio::select! {
                 biased;
                 handled = clock::by_queue(batch.now, call.handle(&batch)) => handled,
-                () = self.stop.abandoning() => self.handling.cut_off(&batch),
+                () = self.stop.abandoning() => self.handling.handle_abandoned(&batch),
             }
         };
         let handled_ms = watch.elapsed_ms();
@@ -615,9 +615,9 @@ impl Worker {
 }
 
 impl Handling {
-    fn cut_off(&self, batch: &Batch) -> Handled {
+    fn handle_abandoned(&self, batch: &Batch) -> Handled {
         match self {
-            Self::Metered(handler, _) => handler.cut_off(batch),
+            Self::Metered(handler, _) => handler.handle_abandoned(batch),
             Self::Free(_) => Handled::released(batch, Outlook::Unchanged),
         }
     }

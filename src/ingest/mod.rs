@@ -57,11 +57,11 @@ use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::engine::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
 use crate::engine::schedule::{Known, Schedules};
+use crate::model::post::ItemState;
 use crate::model::post::SECONDS_BELOW;
-use crate::model::post::TweetState;
 use crate::model::post::{Ingested, Tweet};
 use crate::providers::registry::Parse;
-use crate::store::{NewTweet, ONCE, Standing, Store, StoreError, Way};
+use crate::store::{NewItem, ONCE, Standing, Store, StoreError, Way};
 
 /// Limit of a network's unresolved handles, and of handles per body. Resolving costs calls, so more would wait for
 /// days.
@@ -118,7 +118,7 @@ impl StarterError {
 #[derive(Debug, Default)]
 pub(crate) struct Admitted {
     /// Empty without a store, or if they are recorded already.
-    tweets: Vec<NewTweet>,
+    tweets: Vec<NewItem>,
     jobs: Vec<NewJob>,
     /// Creation dates, ms since the epoch.
     dates: Vec<Millis>,
@@ -213,7 +213,7 @@ impl Starter {
         self
     }
 
-    fn kept(&self, content: Option<Box<Tweet>>) -> Option<Box<Tweet>> {
+    fn drop_hidden_content(&self, content: Option<Box<Tweet>>) -> Option<Box<Tweet>> {
         content.filter(|content| !(self.leaves_out_hidden && content.details.is_for_members_only()))
     }
 
@@ -250,14 +250,14 @@ impl Starter {
     pub async fn keep(&self, tweets: Vec<Ingested>) -> Result<(), StarterError> {
         let Some(store) = self.store.as_ref().filter(|_| !tweets.is_empty()) else { return Ok(()) };
         let now = clock::wall_ms();
-        let kept = tweets.into_iter().map(|Ingested { id, created_at, content, read_at }| NewTweet {
+        let kept = tweets.into_iter().map(|Ingested { id, created_at, content, read_at }| NewItem {
             id,
             created_at: created_at.or(Some(now)),
             next_due: None,
-            content: self.kept(content),
+            content: self.drop_hidden_content(content),
             read_at,
         });
-        let kept: Vec<NewTweet> = kept.collect();
+        let kept: Vec<NewItem> = kept.collect();
         let watch = Stopwatch::start();
         let recorded = store.record(self.queue.namespace(), now, &self.way, &kept);
         self.in_time("store", watch, recorded).await?.map_err(StarterError::Store).map(drop)
@@ -335,11 +335,11 @@ impl Starter {
         to.dates.push(created_at.unwrap_or(now));
         if self.store.is_some() {
             let next_due = Some(now.saturating_add(delay));
-            to.tweets.push(NewTweet {
+            to.tweets.push(NewItem {
                 id: tweet.id,
                 created_at,
                 next_due,
-                content: self.kept(tweet.content),
+                content: self.drop_hidden_content(tweet.content),
                 read_at: tweet.read_at,
             });
         }
@@ -455,7 +455,7 @@ impl Starter {
 
     /// Records posts and returns `Queued::Dead` or [`Queued::Forgotten`] for those that are; returns nothing if no
     /// post was known.
-    async fn record(&self, tweets: &[NewTweet]) -> Result<Vec<Option<Queued>>, StoreError> {
+    async fn record(&self, tweets: &[NewItem]) -> Result<Vec<Option<Queued>>, StoreError> {
         let Some(store) = self.store.as_ref().filter(|_| !tweets.is_empty()) else { return Ok(Vec::new()) };
         let namespace = self.queue.namespace();
         let recorded = store.record(namespace, clock::wall_ms(), &self.way, tweets).await?;
@@ -466,7 +466,7 @@ impl Starter {
         let standings = store.standing(namespace, &ids).await?;
         let aside = |of: &Option<Standing>| match of {
             None => Some(Queued::Forgotten), // all others have a row now
-            Some(of) => (of.state == TweetState::Dead).then_some(Queued::Dead),
+            Some(of) => (of.state == ItemState::Dead).then_some(Queued::Dead),
         };
         Ok(standings.iter().map(aside).collect())
     }

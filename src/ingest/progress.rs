@@ -70,7 +70,7 @@ impl ProgressDisplay {
     }
 
     /// Prints a line above the bar, or to standard error if there is no bar.
-    pub fn say(&self, line: &str) {
+    pub fn print_line(&self, line: &str) {
         // The reader may have closed the pipe (`2>&1 | head`): continue with the file.
         self.bar.suspend(|| drop(writeln!(std::io::stderr(), "{line}")));
     }

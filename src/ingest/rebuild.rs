@@ -51,7 +51,7 @@ use crate::base::shutdown::Stop;
 use crate::base::task;
 use crate::engine::queue::{Adopted, Due, Job, Lane, NewJob, Place, Queue, Scheduled, Verdict, check_id};
 use crate::engine::schedule::{Known, Schedules};
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::store::{Listed, Listing, Store};
 
 /// Rows per page, adopted and settled in one step each: 1 to 3 ms of Redis's only thread.
@@ -74,11 +74,11 @@ impl Lanes {
     /// Returns the lane at `now`, ms since the epoch. `once` means a single lookup. A post past its last age, or
     /// without a date, gets the last lane; the updater ends it or keeps it alive.
     #[must_use]
-    pub fn of(&self, id: &str, state: TweetState, created_at: Option<Millis>, once: bool, now: Millis) -> Lane {
+    pub fn of(&self, id: &str, state: ItemState, created_at: Option<Millis>, once: bool, now: Millis) -> Lane {
         if once {
             return Lane::once();
         }
-        if state == TweetState::Unavailable {
+        if state == ItemState::Unavailable {
             return self.unavailable.clone();
         }
         let schedule = self.schedule.in_force();
@@ -89,14 +89,14 @@ impl Lanes {
 
     /// Returns the lane of a row at `now`. If the schedule considers more than age, this is the lane that the worker
     /// chose.
-    fn of_row(&self, row: &Listed, state: TweetState, now: Millis) -> Lane {
+    fn of_row(&self, row: &Listed, state: ItemState, now: Millis) -> Lane {
         let schedule = self.schedule.in_force();
         let chosen = match (state, row.next_due, row.checked_at) {
-            (TweetState::Live, Some(due), Some(checked)) if !row.once => schedule.lane_of(due.saturating_sub(checked)),
+            (ItemState::Live, Some(due), Some(checked)) if !row.once => schedule.lane_of(due.saturating_sub(checked)),
             // Brought forward, and never looked up.
-            (TweetState::Live, Some(due @ ..=0), None) if !row.once => schedule.lane_of(due),
+            (ItemState::Live, Some(due @ ..=0), None) if !row.once => schedule.lane_of(due),
             // Never looked up: a schedule that chooses lanes has a separate one for first lookups.
-            (TweetState::Live, Some(due), None) if !row.once && schedule.lane_of(due.saturating_sub(now)).is_some() => {
+            (ItemState::Live, Some(due), None) if !row.once && schedule.lane_of(due.saturating_sub(now)).is_some() => {
                 let known = Known::new(&row.id, self.created_at(&row.id, row.created_at));
                 schedule.first(&known, now).map(|(lane, _)| lane)
             }
@@ -322,7 +322,7 @@ impl Rebuild {
                     Scheduled::Known => sum.known += 1,
                     Scheduled::Leased => sum.leased += 1,
                     // Perhaps buried by an interrupted try of this rebuild.
-                    Scheduled::Dead if row.state == TweetState::Dead => dead.push(row),
+                    Scheduled::Dead if row.state == ItemState::Dead => dead.push(row),
                     Scheduled::Dead => sum.dead += 1,
                 }
             }
@@ -355,12 +355,12 @@ impl Rebuild {
         for (row, state) in ours.iter().zip(states) {
             let lane = self.lanes.of_row(row, state.unwrap_or(row.state), adopted.now);
             let verdict = match state {
-                Some(TweetState::Live | TweetState::Unavailable) => {
+                Some(ItemState::Live | ItemState::Unavailable) => {
                     Verdict::Reschedule { lane: lane.clone(), due: self.due(row, &lane, adopted.now) }
                 }
                 // A post that died after its page of the living was read comes again on a page of the dead, with its
                 // reason.
-                Some(TweetState::Dead) if row.state == TweetState::Dead => {
+                Some(ItemState::Dead) if row.state == ItemState::Dead => {
                     buried.push(*row);
                     Verdict::Bury { reason: row.reason.clone().unwrap_or_default() }
                 }
@@ -391,7 +391,7 @@ impl Rebuild {
     /// dropped them since their page was read, perhaps before our burial.
     async fn risen<'a>(&self, graves: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
         let states = self.states(graves).await?;
-        let risen = graves.iter().zip(states).filter(|(_, state)| *state != Some(TweetState::Dead));
+        let risen = graves.iter().zip(states).filter(|(_, state)| *state != Some(ItemState::Dead));
         let risen: Vec<&Listed> = risen.map(|(row, _)| *row).collect();
         if !risen.is_empty() {
             let ids: Vec<String> = risen.iter().map(|row| row.id.clone()).collect();
@@ -420,12 +420,12 @@ impl Rebuild {
 
     async fn living<'a>(&self, rows: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
         let states = self.states(rows).await?;
-        let lives = |state: &Option<TweetState>| matches!(state, Some(TweetState::Live | TweetState::Unavailable));
+        let lives = |state: &Option<ItemState>| matches!(state, Some(ItemState::Live | ItemState::Unavailable));
         Ok(rows.iter().zip(states).filter(|(_, state)| lives(state)).map(|(row, _)| *row).collect())
     }
 
     /// Current state of each row; `None` if it no longer exists.
-    async fn states(&self, rows: &[&Listed]) -> Result<Vec<Option<TweetState>>, StarterError> {
+    async fn states(&self, rows: &[&Listed]) -> Result<Vec<Option<ItemState>>, StarterError> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }

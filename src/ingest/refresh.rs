@@ -15,7 +15,7 @@ use crate::base::random;
 use crate::base::shutdown::Stop;
 use crate::base::task;
 use crate::engine::queue::{NewJob, Promoted, check_id};
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::store::{Listed, Listing, Standing};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,9 +71,9 @@ pub struct Which {
 impl Which {
     fn is_for(&self, row: &Listed) -> bool {
         let state = match row.state {
-            TweetState::Live => Living::Live,
-            TweetState::Unavailable => Living::Unavailable,
-            TweetState::Ended | TweetState::Dead => return false,
+            ItemState::Live => Living::Live,
+            ItemState::Unavailable => Living::Unavailable,
+            ItemState::Ended | ItemState::Dead => return false,
         };
         self.state.is_none_or(|wanted| wanted == state)
             && self.since.is_none_or(|since| row.checked_at.is_some_and(|checked| checked >= since.0))
@@ -136,9 +136,9 @@ impl Refresh {
                 let why = match known.as_ref().map(|known| known.state) {
                     _ if check_id(id).is_err() => "this is no id of a post",
                     None => "the store does not know it: put it in with `enqueue`",
-                    Some(TweetState::Ended) => "its life has ended: put it in again with `enqueue`",
-                    Some(TweetState::Dead) => "it is dead: bring it back with `dead retry`",
-                    Some(state @ (TweetState::Live | TweetState::Unavailable)) => {
+                    Some(ItemState::Ended) => "its life has ended: put it in again with `enqueue`",
+                    Some(ItemState::Dead) => "it is dead: bring it back with `dead retry`",
+                    Some(state @ (ItemState::Live | ItemState::Unavailable)) => {
                         let Standing { created_at, checked_at, once, .. } = known.unwrap_or_default();
                         let id = id.clone();
                         rows.push(Listed { id, state, created_at, next_due: None, checked_at, reason: None, once });
@@ -205,7 +205,7 @@ impl Refresh {
         let now = clock::wall_ms();
         let mut jobs = Vec::with_capacity(rows.len());
         for row in &mut rows {
-            let lane = lanes.of(&row.id, TweetState::Live, row.created_at, row.once, now);
+            let lane = lanes.of(&row.id, ItemState::Live, row.created_at, row.once, now);
             let delay = if spread { (random::share() * lane.patience as f64) as Millis } else { 0 };
             row.next_due = Some(now.saturating_add(delay));
             jobs.push(NewJob { id: row.id.clone(), lane, due: delay.into() });

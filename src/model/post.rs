@@ -211,7 +211,7 @@ impl Tweet {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum TweetState {
+pub enum ItemState {
     /// Updated at the interval of its age.
     #[default]
     Live,
@@ -223,7 +223,7 @@ pub enum TweetState {
     Dead,
 }
 
-impl TweetState {
+impl ItemState {
     pub const ALL: [Self; 4] = [Self::Live, Self::Unavailable, Self::Ended, Self::Dead];
 
     #[must_use]
@@ -237,9 +237,9 @@ impl TweetState {
     }
 }
 
-stored_as_word!(TweetState, "state");
+stored_as_word!(ItemState, "state");
 
-impl fmt::Display for TweetState {
+impl fmt::Display for ItemState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

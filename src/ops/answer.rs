@@ -5,8 +5,8 @@ use crate::base::clock::Millis;
 use crate::base::humanize::{figure, grouped, one_line, span, when};
 use crate::engine::queue::{MINUTE_MS, Minute, Stats, WorkerStats};
 pub use crate::ops::report::status::{Answer, State};
-use crate::ops::report::status::{Known, Status};
-use crate::ops::snapshot::{Freshness, MINUTES_SHOWN, Outage, Seen, Snapshot};
+use crate::ops::report::status::{NamespaceStatus, Status};
+use crate::ops::snapshot::{Freshness, LatestReading, MINUTES_SHOWN, Outage, Snapshot};
 use crate::pipelines::kind::Words;
 use crate::pipelines::refresh::UNAVAILABLE_LANE;
 use crate::pipelines::refresh::wave::Wave;
@@ -40,7 +40,7 @@ impl Answer {
     /// [`State::Fresh`] says that all but a hundredth of the posts (or one) have an answer no older than their interval and
     /// `updater.buffer_ttl`. All but a twentieth (or two) were found by it.
     #[must_use]
-    pub fn of(seen: &Seen) -> Self {
+    pub fn of(seen: &LatestReading) -> Self {
         if let Some(Outage { why, since_ms }) = &seen.outage {
             let since = since(*since_ms);
             return State::Unknown.because(format!("Unknown: the queue does not answer{since}: {}", one_line(why)));
@@ -424,16 +424,18 @@ fn to_the_second(ms: Millis) -> String {
     span((ms + 999) / 1_000 * 1_000)
 }
 
-impl Seen {
+impl LatestReading {
     #[must_use]
-    pub fn known(&self, namespace: &str) -> Known {
+    pub fn namespace_status(&self, namespace: &str) -> NamespaceStatus {
         let answer = Some(Answer::of(self));
         let error = match (&self.snapshot, &self.outage) {
-            (Some(snapshot), None) => return Known::Status(Box::new(Status { answer, ..snapshot.status.clone() })),
+            (Some(snapshot), None) => {
+                return NamespaceStatus::Status(Box::new(Status { answer, ..snapshot.status.clone() }));
+            }
             (_, Some(Outage { why, .. })) => why.clone(),
             (None, None) => "nothing has been read yet".to_owned(),
         };
-        Known::Out { namespace: namespace.to_owned(), error, answer }
+        NamespaceStatus::Out { namespace: namespace.to_owned(), error, answer }
     }
 }
 
@@ -446,7 +448,7 @@ mod tests {
 
     use super::*;
     use crate::engine::queue::{LaneDue, LaneStats, Order, Sample};
-    use crate::model::post::TweetState;
+    use crate::model::post::ItemState;
     use crate::ops::report::list_backlog::{ListBacklog, ListFigures};
     use crate::ops::snapshot::{Reading, Sampled};
     use crate::ops::terms::Terms;
@@ -511,15 +513,15 @@ mod tests {
         Snapshot::new(reading, store_out, &terms(), CAPABILITIES)
     }
 
-    fn seen(snapshot: Snapshot) -> Seen {
-        Seen { snapshot: Some(Arc::new(snapshot)), ..Seen::default() }
+    fn reading_of(snapshot: Snapshot) -> LatestReading {
+        LatestReading { snapshot: Some(Arc::new(snapshot)), ..LatestReading::default() }
     }
 
     /// The answer to the good reading with this change.
     fn answers(change: impl FnOnce(&mut Reading)) -> (State, String) {
         let mut reading = reading();
         change(&mut reading);
-        let Answer { state, sentence } = Answer::of(&seen(snapshot(reading, None)));
+        let Answer { state, sentence } = Answer::of(&reading_of(snapshot(reading, None)));
         (state, sentence)
     }
 
@@ -606,7 +608,7 @@ mod tests {
             let mut reading = reading();
             change(&mut reading);
             let snapshot = Snapshot::new(reading, None, &Terms { words: Words::ACCOUNTS, ..terms() }, CAPABILITIES);
-            Answer::of(&seen(snapshot)).sentence
+            Answer::of(&reading_of(snapshot)).sentence
         };
         assert_eq!(of(|_| {}), "All 100,000 accounts are up to date (by a sample of 2,000)");
         let nothing = of(|reading| (reading.stats.lanes, reading.due) = (vec![], vec![]));
@@ -758,8 +760,10 @@ mod tests {
 
     #[test]
     fn new_posts_that_are_not_collected_are_reported() {
-        let polls_not =
-            |snapshot| Seen { pollers: Some("new posts are not collected: no poller".to_owned()), ..seen(snapshot) };
+        let polls_not = |snapshot| LatestReading {
+            pollers: Some("new posts are not collected: no poller".to_owned()),
+            ..reading_of(snapshot)
+        };
         let answer = Answer::of(&polls_not(snapshot(reading(), None)));
         assert_eq!((answer.state, &*answer.sentence), (State::Late, "Late: new posts are not collected: no poller"));
     }
@@ -848,7 +852,7 @@ mod tests {
         assert_eq!(answers(|reading| reading.reads = Some(left)).0, State::Fresh);
         let out = Outage { why: "no route\nto host".to_owned(), since_ms: Some(1_769_851_800_000) };
         assert_eq!(
-            Answer::of(&seen(snapshot(reading(), Some(out)))).sentence,
+            Answer::of(&reading_of(snapshot(reading(), Some(out)))).sentence,
             "Stopped: the store does not answer since 2026-01-31T09:30:00Z, nothing can be saved: no route to host"
         );
     }
@@ -856,17 +860,20 @@ mod tests {
     #[test]
     fn unknown_without_recent_readings_of_queue_and_store() {
         let outage = Some(Outage { why: "no route".to_owned(), since_ms: Some(1_769_851_800_000) });
-        let last = Seen { outage: outage.clone(), ..seen(snapshot(reading(), None)) };
-        for seen in [last, Seen { outage, ..Seen::default() }] {
+        let last = LatestReading { outage: outage.clone(), ..reading_of(snapshot(reading(), None)) };
+        for seen in [last, LatestReading { outage, ..LatestReading::default() }] {
             assert_eq!(
                 Answer::of(&seen),
                 State::Unknown
                     .because("Unknown: the queue does not answer since 2026-01-31T09:30:00Z: no route".to_owned())
             );
         }
-        let once = Seen { outage: Some(Outage { why: "no route".to_owned(), since_ms: None }), ..Seen::default() };
+        let once = LatestReading {
+            outage: Some(Outage { why: "no route".to_owned(), since_ms: None }),
+            ..LatestReading::default()
+        };
         assert_eq!(Answer::of(&once).sentence, "Unknown: the queue does not answer: no route");
-        assert_eq!(Answer::of(&Seen::default()).state, State::Unknown);
+        assert_eq!(Answer::of(&LatestReading::default()).state, State::Unknown);
         let unread = |change: fn(&mut Sampled)| answers(|reading| change(&mut reading.measured));
         assert_eq!(
             unread(|measured| *measured = Sampled { error: Some("no route".to_owned()), ..Sampled::default() }),
@@ -898,11 +905,11 @@ mod tests {
         late_by(&mut reading, 50);
         for (change, says) in changes {
             change(&mut reading);
-            let sentence = Answer::of(&seen(snapshot(reading.clone(), None))).sentence;
+            let sentence = Answer::of(&reading_of(snapshot(reading.clone(), None))).sentence;
             assert!(sentence.contains(says), "{says}: {sentence}");
         }
         let out = Outage { why: "no route".to_owned(), since_ms: None };
-        let mut worst = seen(snapshot(reading, Some(out.clone())));
+        let mut worst = reading_of(snapshot(reading, Some(out.clone())));
         assert!(Answer::of(&worst).sentence.contains("the store does not answer"));
         worst.outage = Some(out);
         assert!(Answer::of(&worst).sentence.contains("the queue does not answer"));
@@ -1009,7 +1016,7 @@ mod tests {
 
     fn standing(age: Millis, missing: bool) -> Option<Standing> {
         Some(Standing {
-            state: TweetState::Live,
+            state: ItemState::Live,
             // Leased ones belong to the hourly lane.
             created_at: Some(NOW - 20 * 3_600_000),
             checked_at: Some(NOW - age),
@@ -1077,7 +1084,7 @@ mod tests {
             reading.stats.paused = (paused && measured_ago > 30_000).then(|| "why".to_owned());
             reading.measured.at_ms = Some(NOW - measured_ago);
             let is_paused = reading.stats.paused.is_some();
-            if Answer::of(&seen(snapshot(reading, None))).state == State::Fresh {
+            if Answer::of(&reading_of(snapshot(reading, None))).state == State::Fresh {
                 let limit = |post: &Post| match post.0 {
                     Some(true) => 180_000 + BUFFER_TTL_MS,
                     Some(false) => 3_600_000 + BUFFER_TTL_MS,
@@ -1129,7 +1136,7 @@ mod tests {
             lists(&mut reading, unread, calls);
             change(&mut reading);
             let snapshot = Snapshot { words: Words::LISTS, ..snapshot(reading, None) };
-            let Answer { state, sentence } = Answer::of(&seen(snapshot));
+            let Answer { state, sentence } = Answer::of(&reading_of(snapshot));
             (state, sentence)
         };
         assert_eq!(shown(295, 0, |_| {}), is(State::Late, says));

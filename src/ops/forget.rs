@@ -51,7 +51,7 @@ pub struct Forget {
 }
 
 impl Forget {
-    pub async fn known(&self) -> Result<Vec<ItemsOf>, StoreError> {
+    pub async fn stored_items(&self) -> Result<Vec<ItemsOf>, StoreError> {
         self.database.forgetting.items_of(&network(&self.provider), &self.account).await
     }
 
@@ -77,11 +77,11 @@ impl Forget {
             ledgers.push(queues.ledger_of(&provider).await?);
         }
         self.forget_reads(&ledgers, &x_v2::account::reads(&self.account), &mut done).await?;
-        let mut known = self.known().await?;
-        self.forget_errors(queues, &known, &handles).await?;
+        let mut stored_items = self.stored_items().await?;
+        self.forget_errors(queues, &stored_items, &handles).await?;
         // Profiles last: a caller that names the person by its handle needs them, also after a removal that was killed.
-        known.sort_by_key(|items| self.is_profile(&items.namespace));
-        for items in known {
+        stored_items.sort_by_key(|items| self.is_profile(&items.namespace));
+        for items in stored_items {
             for ids in items.ids.chunks(PORTION) {
                 let portion = ItemsOf { namespace: items.namespace.clone(), ids: ids.to_vec() };
                 // Before the rows, which hold the ids.
@@ -111,7 +111,7 @@ impl Forget {
     async fn forget_errors(
         &self,
         queues: &dyn QueuesOf,
-        known: &[ItemsOf],
+        stored_items: &[ItemsOf],
         handles: &[String],
     ) -> Result<(), QueueError> {
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -120,7 +120,7 @@ impl Forget {
                 names.entry(pipeline.to_string()).or_default();
             }
         }
-        for items in known {
+        for items in stored_items {
             names.entry(items.namespace.clone()).or_default().extend(items.ids.iter().cloned());
         }
         for (namespace, mut ids) in names {
@@ -165,8 +165,8 @@ impl Forget {
         let mut handles = BTreeSet::new();
         for provider in providers(&self.provider) {
             let namespace = PipelineId::items(&provider, PROFILES).to_string();
-            let known = self.database.store.account(&namespace, &self.account).await?;
-            let Some(handle) = known.and_then(|known| known.handle) else { continue };
+            let stored = self.database.store.account(&namespace, &self.account).await?;
+            let Some(handle) = stored.and_then(|stored| stored.handle) else { continue };
             let bearers = bearers(&self.database, &self.provider, &handle).await?;
             if !bearers.iter().any(|bearer| bearer.id == self.account && bearer.until.is_some()) {
                 handles.insert(handle);

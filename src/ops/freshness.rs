@@ -12,7 +12,7 @@ use crate::engine::queue::{Queue, Sample};
 use crate::engine::schedule::adaptive::budget::Normaliser;
 use crate::engine::schedule::adaptive::grid::updates_per_patience;
 use crate::engine::schedule::{Known, Next, Schedule};
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::ops::terms::Terms;
 use crate::store::{Learnt, Listing, Standing, Store};
 
@@ -47,7 +47,7 @@ pub struct Measured {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum RowJudgement {
     UpToDate,
     /// Its last answer is too old, by this many ms.
     Late(Millis),
@@ -57,22 +57,22 @@ enum Seen {
 }
 
 /// Judges the row, at `now`, of a post that is looked up every `interval` and may be `slack` late, all in ms.
-fn judge(standing: Option<&Standing>, interval: Millis, slack: Millis, now: Millis) -> Seen {
-    let Some(known) = standing else { return Seen::Waiting }; // scheduled without the store
-    if matches!(known.state, TweetState::Ended | TweetState::Dead) {
-        return Seen::UpToDate; // it leaves the queue at this moment
+fn judge(standing: Option<&Standing>, interval: Millis, slack: Millis, now: Millis) -> RowJudgement {
+    let Some(known) = standing else { return RowJudgement::Waiting }; // scheduled without the store
+    if matches!(known.state, ItemState::Ended | ItemState::Dead) {
+        return RowJudgement::UpToDate; // it leaves the queue at this moment
     }
     if known.is_known_to_live() && known.misses > 0 {
-        return Seen::Missing;
+        return RowJudgement::Missing;
     }
     let age = now - known.checked_at.unwrap_or(known.first_seen);
     if age < -AHEAD_MS {
-        return Seen::Ahead;
+        return RowJudgement::Ahead;
     }
     match (age - interval - slack, known.checked_at) {
-        (late, _) if late > 0 => Seen::Late(late),
-        (_, None) => Seen::Waiting,
-        _ => Seen::UpToDate,
+        (late, _) if late > 0 => RowJudgement::Late(late),
+        (_, None) => RowJudgement::Waiting,
+        _ => RowJudgement::UpToDate,
     }
 }
 
@@ -97,14 +97,14 @@ impl Measured {
                 None => (row.as_ref().map_or(0, |row| interval_of(row, terms)), buffer_ttl + IN_FLIGHT_MS),
             };
             match judge(row.as_ref(), interval, slack, now) {
-                Seen::UpToDate => {}
-                Seen::Late(by) => {
+                RowJudgement::UpToDate => {}
+                RowJudgement::Late(by) => {
                     sum.late += 1;
                     sum.oldest_ms = sum.oldest_ms.max(by);
                 }
-                Seen::Missing => sum.missing += 1,
-                Seen::Waiting => sum.waiting += 1,
-                Seen::Ahead => sum.ahead += 1,
+                RowJudgement::Missing => sum.missing += 1,
+                RowJudgement::Waiting => sum.waiting += 1,
+                RowJudgement::Ahead => sum.ahead += 1,
             }
         }
         sum
@@ -135,7 +135,7 @@ fn interval_of(row: &Standing, terms: &Terms) -> Millis {
     if terms.schedule.next(&Known::new("", None), at).is_some_and(is_never_late) {
         return ENDLESS;
     }
-    if row.state == TweetState::Unavailable {
+    if row.state == ItemState::Unavailable {
         return clock::millis(terms.unavailable_every);
     }
     let longest = |created_at| terms.schedule.longest(&Known::new("", created_at), at);
@@ -217,7 +217,7 @@ mod tests {
 
     fn standing(age: Option<Millis>) -> Standing {
         Standing {
-            state: TweetState::Live,
+            state: ItemState::Live,
             created_at: Some(NOW - 600_000),
             checked_at: age.map(|age| NOW - age),
             misses: 0,
@@ -250,17 +250,20 @@ mod tests {
     #[test]
     fn a_post_is_late_by_its_last_answer_and_not_by_its_due_time() {
         let judged = |row: Option<Standing>| judge(row.as_ref(), 180_000, 5_000, NOW);
-        assert_eq!(judged(Some(standing(Some(185_000)))), Seen::UpToDate);
-        assert_eq!(judged(Some(standing(Some(185_001)))), Seen::Late(1));
-        assert_eq!(judged(Some(standing(None))), Seen::Waiting);
-        assert_eq!(judged(Some(Standing { first_seen: NOW - 200_000, ..standing(None) })), Seen::Late(15_000));
-        assert_eq!(judged(None), Seen::Waiting);
-        assert_eq!(judged(Some(standing(Some(-3_600_000)))), Seen::Ahead);
+        assert_eq!(judged(Some(standing(Some(185_000)))), RowJudgement::UpToDate);
+        assert_eq!(judged(Some(standing(Some(185_001)))), RowJudgement::Late(1));
+        assert_eq!(judged(Some(standing(None))), RowJudgement::Waiting);
+        assert_eq!(judged(Some(Standing { first_seen: NOW - 200_000, ..standing(None) })), RowJudgement::Late(15_000));
+        assert_eq!(judged(None), RowJudgement::Waiting);
+        assert_eq!(judged(Some(standing(Some(-3_600_000)))), RowJudgement::Ahead);
         let missing = Standing { misses: 2, lookups: 9, missing_since: Some(NOW - 9), ..standing(Some(10)) };
-        assert_eq!(judged(Some(missing.clone())), Seen::Missing);
-        assert_eq!(judged(Some(Standing { lookups: 2, ..missing.clone() })), Seen::UpToDate, "never found");
-        assert_eq!(judged(Some(Standing { state: TweetState::Unavailable, ..missing.clone() })), Seen::UpToDate);
-        assert_eq!(judged(Some(Standing { state: TweetState::Ended, ..standing(Some(9_999_999)) })), Seen::UpToDate);
+        assert_eq!(judged(Some(missing.clone())), RowJudgement::Missing);
+        assert_eq!(judged(Some(Standing { lookups: 2, ..missing.clone() })), RowJudgement::UpToDate, "never found");
+        assert_eq!(judged(Some(Standing { state: ItemState::Unavailable, ..missing.clone() })), RowJudgement::UpToDate);
+        assert_eq!(
+            judged(Some(Standing { state: ItemState::Ended, ..standing(Some(9_999_999)) })),
+            RowJudgement::UpToDate
+        );
     }
 
     #[test]

@@ -40,13 +40,13 @@ pub use self::archive::Archive;
 pub use self::exposition::{of_process, registry};
 pub use self::freshness::{IN_FLIGHT_MS, Measured, SAMPLED, measure, normaliser};
 pub use self::lately::Lately;
-pub use self::page::{Access, Shown, Site};
+pub use self::page::{Access, PageInputs, Site};
 pub use self::probe::probe;
 pub use self::probes::{metrics, probes};
 pub use self::reader::{DatabaseAtHand, Reader, StoreAtHand};
 pub use self::server::{Door, Server, ServerError};
 pub use self::snapshot::{
-    Coming, Forecast, Freshness, Load, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments,
+    Coming, Forecast, Freshness, LatestReading, Load, MINUTES_SHOWN, Outage, Reading, Sampled, Snapshot, moments,
 };
 pub use self::terms::Terms;
 pub use self::whole_queue::WholeQueue;

@@ -21,7 +21,7 @@ use crate::engine::queue::{Minute, QueueError, Stats, joined};
 use crate::ops::report::crawls::{self, Crawls};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::list_backlog::{self, ListBacklog};
-use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments};
+use crate::ops::snapshot::{LatestReading, MINUTES_SHOWN, Outage, Reading, Sampled, Snapshot, moments};
 use crate::pipelines::profiles::holds_accounts;
 use crate::store::{AccountTotal, Database, ListCrawl, ListTotals, OldReader, Store};
 
@@ -54,7 +54,7 @@ pub struct Reader {
     database: Option<DatabaseAtHand>,
     terms: Reloadable<Terms>,
     polled: Option<Arc<Polled>>,
-    seen: watch::Sender<Seen>,
+    latest: watch::Sender<LatestReading>,
     new_viewer: Notify,
 }
 
@@ -62,7 +62,7 @@ pub struct Reader {
 type Asking = (AbortOnDropHandle<(Result<Reading, QueueError>, Duration)>, Stopwatch);
 
 #[derive(Debug, Default)]
-struct Known {
+struct ReaderState {
     snapshot: Option<Arc<Snapshot>>,
     reading: Option<Reading>,
     /// A question that was not answered in time. Counting in a file cannot be stopped, so the question is not put again meanwhile.
@@ -90,9 +90,9 @@ struct Known {
     counted: History,
 }
 
-impl Known {
-    fn seen(&self) -> Seen {
-        Seen { snapshot: self.snapshot.clone(), outage: self.outage.clone(), pollers: self.pollers.clone() }
+impl ReaderState {
+    fn latest(&self) -> LatestReading {
+        LatestReading { snapshot: self.snapshot.clone(), outage: self.outage.clone(), pollers: self.pollers.clone() }
     }
 }
 
@@ -100,8 +100,8 @@ impl Reader {
     /// Reads nothing before it [runs](Reader::run).
     #[must_use]
     pub fn new(whole: Arc<WholeQueue>, store: StoreAtHand, terms: Reloadable<Terms>) -> Self {
-        let (seen, new_viewer) = (watch::Sender::default(), Notify::new());
-        Self { whole, store, database: None, terms, polled: None, seen, new_viewer }
+        let (latest, new_viewer) = (watch::Sender::default(), Notify::new());
+        Self { whole, store, database: None, terms, polled: None, latest, new_viewer }
     }
 
     #[must_use]
@@ -114,35 +114,35 @@ impl Reader {
         Self { polled, ..self }
     }
 
-    /// Subscribes to the readings, about one per second. Nothing [was read](Seen::is_read) at first, unless there is a viewer already.
-    pub fn watch(&self) -> watch::Receiver<Seen> {
-        let seen = self.seen.subscribe();
+    /// Subscribes to the readings, about one per second. Nothing [was read](LatestReading::is_read) at first, unless there is a viewer already.
+    pub fn watch(&self) -> watch::Receiver<LatestReading> {
+        let latest = self.latest.subscribe();
         self.new_viewer.notify_one();
-        seen
+        latest
     }
 
     /// Returns the current reading, normally at most two seconds old. Waits until a task [runs](Reader::run) it.
-    pub async fn look(&self) -> Seen {
-        let mut seen = self.watch();
-        let read = seen.wait_for(Seen::is_read).await;
+    pub async fn look(&self) -> LatestReading {
+        let mut latest = self.watch();
+        let read = latest.wait_for(LatestReading::is_read).await;
         // Cannot fail: this reader owns the sender.
-        read.map(|seen| seen.clone()).unwrap_or_default()
+        read.map(|latest| latest.clone()).unwrap_or_default()
     }
 
     /// Reads once, for a caller that asks only once; it need not [run](Reader::run).
-    pub async fn look_once(&self) -> Seen {
-        let mut known = Known { looks_once: true, ..Known::default() };
+    pub async fn look_once(&self) -> LatestReading {
+        let mut known = ReaderState { looks_once: true, ..ReaderState::default() };
         self.read(&mut known).await;
-        known.seen()
+        known.latest()
     }
 
     /// Reads while there are viewers; never returns.
     pub async fn run(&self) {
-        let mut known = Known::default();
+        let mut known = ReaderState::default();
         loop {
-            if self.seen.receiver_count() == 0 {
+            if self.latest.receiver_count() == 0 {
                 // The last reading is outdated when the next viewer comes.
-                self.seen.send_replace(Seen::default());
+                self.latest.send_replace(LatestReading::default());
                 known.outage = None;
                 tokio::select! {
                     () = self.new_viewer.notified() => {}
@@ -153,7 +153,7 @@ impl Reader {
             }
             let watch = Stopwatch::start();
             let asking = self.read(&mut known).await;
-            self.seen.send_replace(known.seen());
+            self.latest.send_replace(known.latest());
             // An outage takes long, too, but not the service's time.
             let is_out = known.outage.is_some();
             let every = if is_out { READ_EVERY } else { known.reading_pace.rest(asking, READ_EVERY) };
@@ -168,7 +168,7 @@ impl Reader {
 
     /// Reads everything. Returns the time that queue and ledger took. The store and the sources have their own pace, and one that hangs
     /// must not delay the next reading.
-    async fn read(&self, known: &mut Known) -> Duration {
+    async fn read(&self, known: &mut ReaderState) -> Duration {
         let terms = self.terms.load();
         let asking = known.asking.take().filter(|(_, since)| since.elapsed() < STALE_AFTER);
         let (mut asking, since) = asking.unwrap_or_else(|| self.ask(&terms, known.snapshot.clone()));
@@ -214,7 +214,7 @@ impl Reader {
 
     /// Reads the quick figures again and shows them with the last counts. A slow count must not hide that no worker runs, that it is
     /// paused, or that the store is out. Returns the time until the next look.
-    async fn look_again(&self, known: &mut Known) -> Duration {
+    async fn look_again(&self, known: &mut ReaderState) -> Duration {
         let Some(last) = known.reading.clone() else { return READ_EVERY };
         let brief = async {
             let watch = Stopwatch::start();
@@ -235,12 +235,12 @@ impl Reader {
                 READ_EVERY
             }
         };
-        self.seen.send_replace(known.seen());
+        self.latest.send_replace(known.latest());
         every
     }
 
     /// Shows the answer of queue and ledger, with the store's figures. `now` is the queue's clock, ms since the epoch.
-    async fn show(&self, known: &mut Known, terms: &Terms, reading: Reading, now: Millis) {
+    async fn show(&self, known: &mut ReaderState, terms: &Terms, reading: Reading, now: Millis) {
         let ids = reading.stats.delayed + reading.stats.leased;
         self.measure(known, terms, ids, now).await;
         self.count_accounts(known).await;
@@ -259,7 +259,7 @@ impl Reader {
 
     /// Notes that the queue does not answer. The health check watches the contact all the time, so the start of the outage is known even
     /// without viewers.
-    fn lost_contact(&self, known: &mut Known, why: String) {
+    fn lost_contact(&self, known: &mut ReaderState, why: String) {
         let lost = || self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
         known.outage = Some(Outage { why, since_ms: (!known.looks_once).then(lost) });
     }
@@ -270,7 +270,7 @@ impl Reader {
     }
 
     /// Checks the store if the last check is old enough.
-    async fn watch_store(&self, known: &mut Known) {
+    async fn watch_store(&self, known: &mut ReaderState) {
         let is_due = |checked: Option<Stopwatch>| checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
         if is_due(known.store_checked) {
             self.look_at_store(known).await;
@@ -282,7 +282,7 @@ impl Reader {
     }
 
     /// Checks that store and queue can be written, and notes since when they cannot. The queue is asked only while the page has viewers.
-    async fn look_at_writes(&self, known: &mut Known) {
+    async fn look_at_writes(&self, known: &mut ReaderState) {
         if known.store_out.is_some() {
             return; // it would keep the page waiting once more
         }
@@ -292,7 +292,7 @@ impl Reader {
         known.writes_checked = Some(Stopwatch::start());
     }
 
-    async fn look_at_store(&self, known: &mut Known) {
+    async fn look_at_store(&self, known: &mut ReaderState) {
         let answer = self.check_store().await;
         known.store_out = outage(answer, known.store_out.take(), known.looks_once);
         known.store_checked = Some(Stopwatch::start());
@@ -300,7 +300,7 @@ impl Reader {
 
     /// Measures the freshness of the stored answers if the last measurement is too old. `ids` is the number of ids in the queue, `now`
     /// the queue's clock, ms since the epoch.
-    async fn measure(&self, known: &mut Known, terms: &Terms, ids: u64, now: Millis) {
+    async fn measure(&self, known: &mut ReaderState, terms: &Terms, ids: u64, now: Millis) {
         if let Some(Outage { why, .. }) = &known.store_out {
             // Measured again as soon as the store answers.
             (known.measured.error, known.measured_at) = (Some(why.clone()), None);
@@ -354,7 +354,7 @@ impl Reader {
         known.measured_at = Some((Stopwatch::start(), every));
     }
 
-    async fn count_accounts(&self, known: &mut Known) {
+    async fn count_accounts(&self, known: &mut ReaderState) {
         if !holds_accounts(self.whole.queue.namespace()) {
             return;
         }
@@ -369,7 +369,7 @@ impl Reader {
     }
 
     /// Counts the lists, where the items are lists and the last count is too old; `now` is the queue's clock, ms since the epoch.
-    async fn count_lists(&self, known: &mut Known, terms: &Terms, now: Millis) {
+    async fn count_lists(&self, known: &mut ReaderState, terms: &Terms, now: Millis) {
         let (Some(lists), Some(database)) = (&terms.lists, self.database.clone()) else { return };
         let (namespace, bounds) = (self.whole.queue.namespace().to_owned(), list_backlog::bounds(lists, now));
         let ask = || async move {
@@ -382,7 +382,7 @@ impl Reader {
         known.lists.ask(MEASURE_EVERY, STORE_PATIENCE, out, ask, of).await;
     }
 
-    async fn read_crawls(&self, known: &mut Known, terms: &Terms) {
+    async fn read_crawls(&self, known: &mut ReaderState, terms: &Terms) {
         let (Some(lists), Some(database)) = (&terms.lists, self.database.clone()) else { return };
         let namespace = self.whole.queue.namespace().to_owned();
         let ask = || async move {

@@ -96,7 +96,7 @@ pub struct Snapshot {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct LatestReading {
     pub snapshot: Option<Arc<Snapshot>>,
     /// The reason why new posts of this provider are missed, in one line.
     pub pollers: Option<String>,
@@ -181,7 +181,7 @@ pub fn moments(buffer_ttl: Duration) -> Vec<Millis> {
     std::iter::once(-clock::millis(buffer_ttl)).chain(coming).collect()
 }
 
-impl Seen {
+impl LatestReading {
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.snapshot.is_some() || self.outage.is_some()

@@ -11,7 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::exposition::{self, Labels, namespace, show};
-use super::{Answer, Seen, Snapshot, State, Terms, polled};
+use super::{Answer, LatestReading, Snapshot, State, Terms, polled};
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::engine::health::Health;
@@ -72,16 +72,16 @@ impl WholeQueue {
 
 /// Writes the metrics of all queues and of the polled sources as text, at `now`, ms since the epoch. A queue that does not answer is
 /// reported as down.
-pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: Millis) -> String {
+pub(super) fn metrics(all: &[(Arc<WholeQueue>, LatestReading)], sources: &Sources, now: Millis) -> String {
     let mut registry = exposition::registry();
     let of = |whole: &WholeQueue| namespace(whole.queue.namespace());
     let read = || all.iter().filter(|(_, seen)| seen.outage.is_none());
     let up = all.iter().map(|(whole, seen)| (of(whole), flag(seen.outage.is_none() && seen.snapshot.is_some())));
     show(&mut registry, "queue_up", "1 when the queue answered this scrape, else 0", up);
     // A single failing source has its own alert, which wakes no person.
-    let fresh = |whole: &WholeQueue, seen: &Seen| {
+    let fresh = |whole: &WholeQueue, seen: &LatestReading| {
         let pollers = seen.pollers.as_ref().and_then(|_| sources.poller_trouble_of(&whole.provider));
-        Answer::of(&Seen { pollers, ..seen.clone() }).state == State::Fresh
+        Answer::of(&LatestReading { pollers, ..seen.clone() }).state == State::Fresh
     };
     let fresh = all.iter().map(|(whole, seen)| (of(whole), flag(fresh(whole, seen))));
     show(&mut registry, "fresh", "1 while all but a hundredth of the posts are up to date, else 0", fresh);

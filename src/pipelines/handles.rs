@@ -103,7 +103,7 @@ pub struct Resolver<'a> {
 }
 
 #[derive(Debug, Clone)]
-struct Asked {
+struct HandleLine {
     line: u64,
     handle: String,
 }
@@ -112,7 +112,7 @@ struct Asked {
 #[derive(Default)]
 struct Open {
     ready: Vec<Resolved>,
-    asked: Vec<Asked>,
+    asked: Vec<HandleLine>,
     last: u64,
 }
 
@@ -132,7 +132,7 @@ enum Ended {
 
 struct Tries {
     /// A stack: the last part is requested first.
-    parts: Vec<Vec<Asked>>,
+    parts: Vec<Vec<HandleLine>>,
     retry: Retry,
     useless: HashSet<String>,
 }
@@ -142,9 +142,9 @@ struct Said {
     found: Vec<Resolved>,
     refused: Vec<(u64, String)>,
     /// Handles refused one by one since the last answer. Only another answer shows that they are to blame.
-    in_a_row: Vec<(Asked, String)>,
+    in_a_row: Vec<(HandleLine, String)>,
     /// Handles without an account, for which no answer gave a reason.
-    doubted: Vec<(Asked, String)>,
+    doubted: Vec<(HandleLine, String)>,
     /// The second request for them has started.
     is_again: bool,
     /// The caller keeps them for a later request.
@@ -195,7 +195,7 @@ impl Resolver<'_> {
     {
         let mut said = Said { is_kept: true, ..Said::default() };
         let mut sum = self.read(lines, &mut said, hand_over, &mut on_refused).await?;
-        for (Asked { line, handle }, why) in said.doubted.into_iter().chain(said.in_a_row) {
+        for (HandleLine { line, handle }, why) in said.doubted.into_iter().chain(said.in_a_row) {
             if doubted.remove(&handle) {
                 sum.refused += 1;
                 on_refused(line, &why);
@@ -243,7 +243,7 @@ impl Resolver<'_> {
                         sum.ids += 1;
                         open.ready.push(Resolved { line, id, account: None });
                     }
-                    Ok(Named::Handle(handle)) => open.asked.push(Asked { line, handle }),
+                    Ok(Named::Handle(handle)) => open.asked.push(HandleLine { line, handle }),
                     Err(why) => refuse(&mut sum, line, &why),
                 }
             }
@@ -270,7 +270,7 @@ impl Resolver<'_> {
     }
 
     /// Handles for the second request: one call's worth.
-    async fn again(&self, said: &mut Said, limit: usize) -> (Vec<Asked>, Option<Ended>) {
+    async fn again(&self, said: &mut Said, limit: usize) -> (Vec<HandleLine>, Option<Ended>) {
         if !std::mem::replace(&mut said.is_again, true) {
             said.doubted.append(&mut said.in_a_row);
             if let Err(ended) = self.sleep(SECOND_LOOK).await {
@@ -282,7 +282,7 @@ impl Resolver<'_> {
     }
 
     /// Requests these handles in as many calls as needed. Returns the handles without a result, and the reason.
-    async fn ask(&self, asked: Vec<Asked>, said: &mut Said) -> (Vec<Asked>, Option<Ended>) {
+    async fn ask(&self, asked: Vec<HandleLine>, said: &mut Said) -> (Vec<HandleLine>, Option<Ended>) {
         let mut tries = Tries { parts: vec![asked], retry: self.retry.start(), useless: HashSet::new() };
         while let Some(part) = tries.parts.pop() {
             if let Err((part, ended)) = self.ask_once(part, &mut tries, said).await {
@@ -292,7 +292,12 @@ impl Resolver<'_> {
         (Vec::new(), None)
     }
 
-    async fn ask_once(&self, part: Vec<Asked>, tries: &mut Tries, said: &mut Said) -> Result<(), (Vec<Asked>, Ended)> {
+    async fn ask_once(
+        &self,
+        part: Vec<HandleLine>,
+        tries: &mut Tries,
+        said: &mut Said,
+    ) -> Result<(), (Vec<HandleLine>, Ended)> {
         let (permit, places) = match self.permit(&part, &mut tries.retry).await {
             Ok(granted) => granted,
             Err(ended) => return Err((part, ended)),
@@ -318,10 +323,10 @@ impl Resolver<'_> {
         &self,
         error: LookupError,
         credential: &str,
-        mut part: Vec<Asked>,
+        mut part: Vec<HandleLine>,
         tries: &mut Tries,
         said: &mut Said,
-    ) -> Result<(), (Vec<Asked>, Ended)> {
+    ) -> Result<(), (Vec<HandleLine>, Ended)> {
         let why = error.to_string();
         match error {
             LookupError::BadRequest(_) | LookupError::BatchTooLarge(_) if part.len() > 1 => {
@@ -378,7 +383,7 @@ impl Resolver<'_> {
     }
 
     /// Acquires a permit as soon as there is one. Also returns which handles fit into the read budget: at least one.
-    async fn permit(&self, part: &[Asked], retry: &mut Retry) -> Result<(Permit, Vec<bool>), Ended> {
+    async fn permit(&self, part: &[HandleLine], retry: &mut Retry) -> Result<(Permit, Vec<bool>), Ended> {
         let names = self.names(part);
         let endpoint = self.handles.capabilities().endpoint;
         let mut is_logged = false;
@@ -427,13 +432,13 @@ impl Resolver<'_> {
     }
 
     /// Names that count each handle as read until its id is known. No id has such a name.
-    fn names(&self, part: &[Asked]) -> Vec<Vec<String>> {
-        let name = |one: &Asked| self.handles.reads(&format!("@{}", one.handle.to_ascii_lowercase()));
+    fn names(&self, part: &[HandleLine]) -> Vec<Vec<String>> {
+        let name = |one: &HandleLine| self.handles.reads(&format!("@{}", one.handle.to_ascii_lowercase()));
         part.iter().map(name).collect()
     }
 
     /// Charges found accounts by their ids, and does not charge missing ones. A lost answer stays counted.
-    fn charged(&self, part: &[Asked], answer: &Result<Answer<Account>, LookupError>) -> ChargedReads {
+    fn charged(&self, part: &[HandleLine], answer: &Result<Answer<Account>, LookupError>) -> ChargedReads {
         let mut charged = ChargedReads::default();
         match answer {
             Ok(answer) => {
@@ -455,7 +460,12 @@ impl Resolver<'_> {
         charged
     }
 
-    async fn call(&self, part: &[Asked], permit: Permit, evidence: &Evidence) -> Result<Answer<Account>, LookupError> {
+    async fn call(
+        &self,
+        part: &[HandleLine],
+        permit: Permit,
+        evidence: &Evidence,
+    ) -> Result<Answer<Account>, LookupError> {
         let (blame, started, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
         let handles = handles(part);
         let accounting = async |credential: &Credential, answer: &Result<Answer<Account>, LookupError>| {
@@ -499,7 +509,7 @@ impl Resolver<'_> {
             Ok(permit) => permit,
             Err(why) => return Testimony::None(why),
         };
-        let part = [Asked { line: 0, handle }];
+        let part = [HandleLine { line: 0, handle }];
         let permit = match self.reserve(permit, self.names(&part)).await {
             Ok(Some((permit, _))) => permit,
             Ok(None) => return Testimony::None("the budget of reads has no room".to_owned()),
@@ -521,7 +531,7 @@ impl Resolver<'_> {
     }
 }
 
-fn handles(part: &[Asked]) -> Vec<String> {
+fn handles(part: &[HandleLine]) -> Vec<String> {
     part.iter().map(|one| one.handle.clone()).collect()
 }
 
@@ -535,7 +545,7 @@ impl Said {
         self.is_kept || self.doubted.is_empty() && (self.is_again || self.in_a_row.is_empty())
     }
 
-    fn hear(&mut self, asked: Vec<Asked>, answer: Answer<Account>) {
+    fn hear(&mut self, asked: Vec<HandleLine>, answer: Answer<Account>) {
         self.refused.extend(self.in_a_row.drain(..).map(|(one, why)| (one.line, why)));
         for (one, outcome) in asked.into_iter().zip(answer.outcomes) {
             let line = one.line;
@@ -560,7 +570,7 @@ impl Said {
         }
     }
 
-    fn doubt(&mut self, one: Asked, why: &str) {
+    fn doubt(&mut self, one: HandleLine, why: &str) {
         if self.is_again { self.refuse(one.line, why) } else { self.doubted.push((one, why.to_owned())) }
     }
 
@@ -569,8 +579,8 @@ impl Said {
     }
 }
 
-fn split(part: Vec<Asked>, places: &[bool]) -> (Vec<Asked>, Vec<Asked>) {
+fn split(part: Vec<HandleLine>, places: &[bool]) -> (Vec<HandleLine>, Vec<HandleLine>) {
     let (now, later): (Vec<_>, Vec<_>) = part.into_iter().zip(places).partition(|(_, has_place)| **has_place);
-    let alone = |part: Vec<(Asked, &bool)>| part.into_iter().map(|(one, _)| one).collect();
+    let alone = |part: Vec<(HandleLine, &bool)>| part.into_iter().map(|(one, _)| one).collect();
     (alone(now), alone(later))
 }

@@ -23,7 +23,7 @@ use crate::model::pipeline_id::PipelineId;
 use crate::model::post::{Metrics, Tweet, Weights};
 use crate::model::provider::Provider;
 use crate::model::relation::Side;
-use crate::pipelines::community::shown::{COMMUNITY, Shown as ShownAccounts, are_wanted};
+use crate::pipelines::community::account_evidence::{AccountEvidence, COMMUNITY, are_wanted};
 use crate::pipelines::media::MEDIA;
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Item, Judge, Judged, Mention, Named, Refresher};
@@ -113,7 +113,7 @@ impl PipelineKind for Posts {
         let people = People { people: registry::people(provider), roles: settings.accounts.roles()? };
         let people = settings.accounts.collect.then_some(people);
         let (media, ingested) = (registry::media(provider), registry::ingested_media(provider));
-        let shown = Shown { media, ingested, kinds: settings.media.wanted()? };
+        let shown = MediaReader { media, ingested, kinds: settings.media.wanted()? };
         let shown = settings.media.collect.then_some(shown);
         let owners = owners(settings);
         let communities = are_wanted(settings).then_some(registry::people(provider));
@@ -156,7 +156,7 @@ pub struct PostJudge {
     /// `None`: no accounts of posts are looked up.
     pub people: Option<People>,
     /// `None`: no media of posts are fetched.
-    pub shown: Option<Shown>,
+    pub shown: Option<MediaReader>,
     /// Kinds of lists to read for the authors of posts.
     pub owners: Vec<&'static str>,
     /// Reads the accounts for communities from a raw object; `None`: there is no community.
@@ -170,14 +170,14 @@ pub struct People {
 }
 
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct MediaReader {
     pub media: fn(&str) -> Vec<Medium>,
     /// Takes them from the ingested object, if the lookup's answers lack them.
     pub ingested: Option<IngestedMedia>,
     pub kinds: Vec<MediaKind>,
 }
 
-impl Shown {
+impl MediaReader {
     /// Names media with their addresses: an edit may have added one.
     fn name(&self, tweet: &Tweet, is_first: bool, named: &mut Named) {
         for medium in (self.media)(&tweet.raw).into_iter().filter(|medium| self.kinds.contains(&medium.kind)) {
@@ -285,7 +285,7 @@ impl Judge for PostJudge {
 
 fn shown_by(author: &str, people: Vec<Person>) -> Mention {
     // Only texts: it cannot fail.
-    let object = serde_json::to_string(&ShownAccounts::by_post(true, people)).ok();
+    let object = serde_json::to_string(&AccountEvidence::by_post(true, people)).ok();
     Mention { kind: COMMUNITY, id: author.to_owned(), is_first: true, object, ..Mention::default() }
 }
 

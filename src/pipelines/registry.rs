@@ -8,7 +8,7 @@ use super::media::Media;
 use super::posts::Posts;
 use super::profiles::Profiles;
 use super::relations::Lists;
-use super::visits::Timelines;
+use super::visits::AccountVisits;
 use crate::config::{BadConfig, Settings};
 use crate::model::relation::Side;
 
@@ -23,7 +23,7 @@ impl Default for Registry {
             .with(Media)
             .with(Lists(Side::Followers))
             .with(Lists(Side::Friends))
-            .with(Timelines)
+            .with(AccountVisits)
             .with(Communities)
     }
 }

@@ -1,10 +1,10 @@
 //! The networks: one folder each, and the seams between them and the pipelines.
 
-pub mod asked;
 pub mod auth;
 pub mod bluesky;
 pub mod handles;
 pub mod http;
+pub mod id_outcomes;
 pub mod limits;
 pub mod lookup;
 pub mod mastodon;

@@ -244,7 +244,7 @@ impl Credentials {
     async fn out_of_budget(&self) -> Result<Option<Duration>, LedgerError> {
         let Some(budget_state) = &self.budget_state else { return Ok(None) };
         let reads = reads(&*self.ledger, &budget_state.budget.load()).await?;
-        budget_state.say(&reads);
+        budget_state.log_change(&reads);
         let denied = *budget_state.denied.lock().unwrap_or_else(PoisonError::into_inner);
         let denied = denied.map(|denied| ASK_AGAIN.saturating_sub(denied.elapsed())).filter(|wait| !wait.is_zero());
         let full = (!reads.has_room).then(|| clock::span(reads.reset_in_ms).min(ASK_AGAIN));
@@ -344,7 +344,7 @@ async fn reads(ledger: &dyn Ledger, budget: &Budget) -> Result<Reads, LedgerErro
 
 impl BudgetState {
     /// Logs once when calls stop, and once when they go on.
-    fn say(&self, reads: &Reads) {
+    fn log_change(&self, reads: &Reads) {
         let Reads { reads, limit, spent, reset_in_ms, .. } = *reads;
         if self.spent.swap(spent, Ordering::Relaxed) == spent {
             return;

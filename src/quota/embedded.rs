@@ -12,7 +12,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::budget::day;
 use super::budget::{Budget, ChargedReads, Counted, Period};
-use super::ledger::{Ask, CredentialStatus, Kept, Ledger, LedgerError, Used};
+use super::ledger::{Ask, CredentialStatus, Ledger, LedgerError, StoredWindow, Used};
 use super::rate_window::{Grant, LONGEST_WAIT_MS, RateWindow, wait};
 use super::refusals::{FORGOTTEN_AFTER_MS, Refusals};
 use crate::base::backend::sqlite::{self, SharedFile, Statements, Tx};
@@ -361,7 +361,7 @@ impl Ledger for EmbeddedLedger {
                 ..CredentialStatus::default()
             };
             let reset_in = (book.reset_at - now).max(0);
-            let kept = Kept { limit: book.limit, remaining: book.remaining, reset_in, length: book.length };
+            let kept = StoredWindow { limit: book.limit, remaining: book.remaining, reset_in, length: book.length };
             accounts.push(account.with_window(kept));
         }
         Ok(accounts)

@@ -78,7 +78,7 @@ pub struct CredentialStatus {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct StoredWindow {
     /// Calls per window; 0: unknown.
     pub limit: i64,
     pub remaining: i64,
@@ -94,7 +94,7 @@ impl CredentialStatus {
         Some(f64::from(self.limit?) * 1e3 / self.window_ms? as f64)
     }
 
-    pub(super) fn with_window(self, kept: Kept) -> Self {
+    pub(super) fn with_window(self, kept: StoredWindow) -> Self {
         let stated_limit = u32::try_from(kept.limit).ok().filter(|limit| *limit > 0);
         let limit = stated_limit.filter(|limit| *limit < UNMETERED);
         let open = limit.filter(|_| kept.reset_in > 0);

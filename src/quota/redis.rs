@@ -18,7 +18,7 @@ use ::redis::Script;
 use async_trait::async_trait;
 
 use super::budget::{Budget, ChargedReads, Counted, Period};
-use super::ledger::{Ask, CredentialStatus, Kept, Ledger, LedgerError, Used};
+use super::ledger::{Ask, CredentialStatus, Ledger, LedgerError, StoredWindow, Used};
 use super::rate_window::Grant;
 use crate::base::backend::redis::{ALLOW_OOM, Call, NO_WRITES, RedisPool, script};
 use crate::base::clock::{self, Millis};
@@ -142,7 +142,7 @@ impl Ledger for RedisLedger {
                 calls_today,
                 ..CredentialStatus::default()
             }
-            .with_window(Kept { limit, remaining, reset_in, length })
+            .with_window(StoredWindow { limit, remaining, reset_in, length })
         };
         Ok(names.iter().zip(rows).map(account).collect())
     }

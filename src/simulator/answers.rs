@@ -9,7 +9,7 @@ use super::call::Call;
 use super::dialect::{Dialect, INVALID, NONE, TOO_MANY};
 use super::gate::Refused;
 use super::mastodon::dialect as mastodon;
-use super::render::Shown;
+use super::render::RenderContext;
 use super::reply::Found;
 use super::twitter_v1::dialect as twitter_v1;
 use super::windows::Window;
@@ -32,7 +32,7 @@ pub fn id_of(provider: &Provider, at: Millis, sequence: u32) -> String {
 
 impl Dialect {
     /// The requested ids, each once, or the error for invalid ones.
-    pub fn asked(self, call: &Call) -> Result<Vec<&str>, Refused> {
+    pub fn parse_ids(self, call: &Call) -> Result<Vec<&str>, Refused> {
         let listed = |name| call.parameter(name).unwrap_or_default().split(',').map(str::trim);
         let is_id = |id: &&str| (1..=19).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_digit());
         match self {
@@ -74,7 +74,7 @@ impl Dialect {
     }
 
     /// A post at this moment; `None` if it is missing.
-    pub fn object(self, id: &str, shown: &Shown<'_>) -> Option<String> {
+    pub fn object(self, id: &str, shown: &RenderContext<'_>) -> Option<String> {
         let tweet_id = self.tweet_id(id)?;
         let tweet = || shown.world.tweet(tweet_id, shown.now);
         Some(match self {

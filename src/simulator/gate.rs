@@ -72,7 +72,7 @@ impl Gate {
 
     /// Switches a credential; `false` if none has that name.
     pub fn set(&self, name: &str, standing: Standing) -> bool {
-        if !self.known().any(|known| known.name == name) {
+        if !self.configured_credentials().any(|known| known.name == name) {
             return false;
         }
         let mut state = self.state();
@@ -86,7 +86,7 @@ impl Gate {
     pub fn standings(&self) -> BTreeMap<String, Standing> {
         let state = self.state();
         let standing = |known: &SimulatedCredential| state.standings.get(&known.name).copied().unwrap_or_default();
-        self.known().map(|known| (known.name.clone(), standing(known))).collect()
+        self.configured_credentials().map(|known| (known.name.clone(), standing(known))).collect()
     }
 
     /// Finds the caller. `now` is in ms since the epoch.
@@ -152,7 +152,7 @@ impl Gate {
             // No key is known, so no signature can be right.
             return Err(could_not_authenticate);
         }
-        let user = self.known().find_map(|known| match &known.keys {
+        let user = self.configured_credentials().find_map(|known| match &known.keys {
             SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret }
                 if token.expose_secret() == sent =>
             {
@@ -189,12 +189,12 @@ impl Gate {
         self.bearer_tokens.is_none() && self.credentials.is_none()
     }
 
-    fn known(&self) -> impl Iterator<Item = &SimulatedCredential> {
+    fn configured_credentials(&self) -> impl Iterator<Item = &SimulatedCredential> {
         self.credentials.iter().flatten()
     }
 
     fn applications(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        self.known().filter_map(|known| match &known.keys {
+        self.configured_credentials().filter_map(|known| match &known.keys {
             SimulatedKeys::App { consumer_key, consumer_secret } => {
                 Some((&*known.name, consumer_key.expose_secret(), consumer_secret.expose_secret()))
             }

@@ -37,7 +37,7 @@ impl View {
     }
 }
 
-pub struct Shown<'a> {
+pub struct RenderContext<'a> {
     pub world: &'a World,
     pub now: Millis,
     pub padding: &'a str,

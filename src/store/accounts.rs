@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Change, Object, Observation, Result, Saved, Seen};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::store::rows::clean;
 
 /// A post that was found, and the account that wrote it.
@@ -26,7 +26,7 @@ pub struct Signs {
     /// When its newest answer was given, ms since the epoch; `None` before the first.
     pub checked_at: Option<Millis>,
     pub next_due: Option<Millis>,
-    pub state: TweetState,
+    pub state: ItemState,
     pub first_seen: Millis,
     /// Newest known sign of life: a post, or a higher number of posts.
     pub active_at: Option<Millis>,
@@ -210,7 +210,7 @@ impl AccountRow {
             Seen::Broken(_) => None,
             Seen::Missing { reason, since, handle, .. } => {
                 let gone = gone(*reason, answer.answered_at.saturating_sub(*since)).as_str();
-                let state = (answer.state != TweetState::Live).then_some(gone);
+                let state = (answer.state != ItemState::Live).then_some(gone);
                 let forgotten_at = forgotten_at.filter(|_| state.is_some());
                 let handle = text(handle).filter(|_| forgotten_at.is_none());
                 Some(Self { state, handle, forgotten_at, ..row })
@@ -259,7 +259,7 @@ pub(super) fn object(account: &Account) -> Object {
 
 /// Rows of a batch as JSON, sorted by id, and the ids whose content is removed. Of an id given twice, the newest answer
 /// is used.
-pub(super) fn given(answers: &[Observation<Account>]) -> (String, Vec<String>) {
+pub(super) fn encode_answers(answers: &[Observation<Account>]) -> (String, Vec<String>) {
     let mut rows: Vec<AccountRow> = answers.iter().filter_map(AccountRow::new).collect();
     rows.sort_by(|one, other| (&one.id, other.at).cmp(&(&other.id, one.at)));
     rows.dedup_by(|later, first| later.id == first.id);
@@ -409,13 +409,13 @@ mod tests {
             id: id.to_owned(),
             answered_at: at,
             seen: Seen::Found(Account { display_name: Some(name.to_owned()), ..Account::default() }),
-            state: TweetState::Live,
+            state: ItemState::Live,
             next_due: None,
             follow: None,
             forget: false,
             recent: None,
         };
-        let (rows, forgotten) = given(&[answer("b", 1, "old"), answer("a", 5, "x\0y"), answer("b", 2, "new")]);
+        let (rows, forgotten) = encode_answers(&[answer("b", 1, "old"), answer("a", 5, "x\0y"), answer("b", 2, "new")]);
         let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
         let id_and_name = |row: &serde_json::Value| (row["id"].clone(), row["display_name"].clone());
         let pairs: Vec<_> = rows.iter().map(id_and_name).collect();

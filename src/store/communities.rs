@@ -384,7 +384,7 @@ pub(super) const ROOM: &str = "SELECT \
 pub(super) const ADMISSIBLE: &str = "SELECT account FROM community_account WHERE namespace = $1 AND state = 'seen' \
      AND appearances >= $2 ORDER BY appearances DESC, account LIMIT $3";
 
-pub(super) fn room(growth: &Growth, (today, members, all): (i64, i64, i64)) -> usize {
+pub(super) fn remaining_admissions(growth: &Growth, (today, members, all): (i64, i64, i64)) -> usize {
     let number = |of: u64| i64::try_from(of).unwrap_or(i64::MAX);
     let share = (growth.share_a_day * members as f64).max(100.0) as i64;
     let a_day = number(growth.new_a_day).min(share) - today;

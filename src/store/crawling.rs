@@ -191,7 +191,7 @@ fn without(sorted: &[Key], other: &[Key]) -> Vec<Key> {
 }
 
 /// Returns the distinct members of all pages of a crawl and of `more`, sorted.
-async fn shown(tables: &mut dyn Tables, crawl: i64, more: Vec<Key>) -> Result<Vec<Key>> {
+async fn collect_members(tables: &mut dyn Tables, crawl: i64, more: Vec<Key>) -> Result<Vec<Key>> {
     let (mut members, mut below) = (more, i64::MAX);
     loop {
         let pages = tables.pages_of_crawl(crawl, below, PAGES_AT_ONCE).await?;
@@ -287,7 +287,7 @@ pub(super) async fn closings(
     let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
     let on_page = tables.known_accounts(network_of(namespace), &ids).await?;
     let new = (ids.len() - on_page.len()) as u64;
-    let shown = shown(tables, row.key, on_page.into_iter().map(|(_, key)| key).collect()).await?;
+    let shown = collect_members(tables, row.key, on_page.into_iter().map(|(_, key)| key).collect()).await?;
     let mut closings = Closings { found: Some(shown.len() as u64 + new), ..Closings::default() };
     let first = tables.first_page(row.key).await?.unwrap_or(i64::MAX);
     if tables.pages_of_list(row.list, first, 1).await?.is_empty() {
@@ -361,7 +361,7 @@ async fn end(
         }
         progress.found = signed(found);
     } else if progress.pages > i64::from(OVERLAP) {
-        progress.found = signed(shown(tables, row.key, Vec::new()).await?.len() as u64);
+        progress.found = signed(collect_members(tables, row.key, Vec::new()).await?.len() as u64);
     }
     progress.vanished += signed(ended.vanished);
     progress.withheld = signed(ended.withheld);

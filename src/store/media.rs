@@ -161,7 +161,7 @@ fn word<S: serde::Serializer>(state: &MediaState, serializer: S) -> std::result:
 
 /// Media and their uses as JSON. One entry per medium, the newest video or else the newest: id, url, kind, at. Uses:
 /// id, post, at.
-pub(super) fn given(seen: &[MediumSeen]) -> (String, String) {
+pub(super) fn encode_media(seen: &[MediumSeen]) -> (String, String) {
     let mut media: Vec<_> = seen
         .iter()
         .map(|MediumSeen { medium: Medium { id, url, kind }, at, .. }| {
@@ -301,12 +301,13 @@ mod tests {
             post: post.to_owned(),
             at,
         };
-        let (media, uses) = given(&[seen("b", "old", "1", 5), seen("a", "x", "1", 5), seen("b", "new\0", "2", 6)]);
+        let (media, uses) =
+            encode_media(&[seen("b", "old", "1", 5), seen("a", "x", "1", 5), seen("b", "new\0", "2", 6)]);
         assert_eq!(media, r#"[["a","x","photo",5],["b","new�","photo",6]]"#);
         assert_eq!(uses, r#"[["a","1",5],["b","1",5],["b","2",6]]"#);
         let mut both = [seen("a", "video", "1", 5), seen("a", "thumbnail", "1", 6)];
         both[0].medium.kind = MediaKind::Video;
-        assert_eq!(given(&both).0, r#"[["a","video","video",5]]"#, "a thumbnail is no newer video");
+        assert_eq!(encode_media(&both).0, r#"[["a","video","video",5]]"#, "a thumbnail is no newer video");
         let tried = |at, attempts| MediumTried { id: "a".to_owned(), at, attempts, ..MediumTried::default() };
         let rows: serde_json::Value = serde_json::from_str(&given_tried(&[tried(1, 1), tried(2, 2)])).unwrap();
         assert_eq!((rows[0]["attempts"].as_i64(), rows[0]["state"].as_str()), (Some(2), Some("waiting")));

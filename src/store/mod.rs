@@ -60,11 +60,11 @@ pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;
 use crate::base::clock::Millis;
 use crate::model::account::Absence;
-use crate::model::post::{Details, Metrics, Tweet, TweetState};
+use crate::model::post::{Details, ItemState, Metrics, Tweet};
 
 /// A post that the starter hands over before it is scheduled.
 #[derive(Debug, Clone)]
-pub struct NewTweet {
+pub struct NewItem {
     pub id: String,
     pub created_at: Option<Millis>,
     /// First due time; `None` if the post is too old to be updated.
@@ -107,7 +107,7 @@ pub struct Recorded {
 /// The stored state of a post before an answer is judged.
 #[derive(Debug, Clone, Default, PartialEq, sqlx_macros::FromRow)]
 pub struct Standing {
-    pub state: TweetState,
+    pub state: ItemState,
     pub created_at: Option<Millis>,
     /// Time of the newest answer about it; `None` before the first.
     pub checked_at: Option<Millis>,
@@ -135,7 +135,7 @@ impl Standing {
     /// count: half of an old archive may be gone, which must not raise the mass-miss alert.
     #[must_use]
     pub fn is_known_to_live(&self) -> bool {
-        self.state == TweetState::Live && self.was_found()
+        self.state == ItemState::Live && self.was_found()
     }
 
     #[must_use]
@@ -168,7 +168,7 @@ pub struct Observation<T = Tweet> {
     /// On the queue's clock, ms since the epoch.
     pub answered_at: Millis,
     pub seen: Seen<T>,
-    pub state: TweetState,
+    pub state: ItemState,
     /// Next due time; `None` if tracking ends.
     pub next_due: Option<Millis>,
     /// Id of a newer version, to be requested next; `None` if the newest known version was requested.
@@ -190,7 +190,7 @@ pub struct Object {
 
 impl<T> Observation<T> {
     #[must_use]
-    pub fn new(id: &str, answered_at: Millis, seen: Seen<T>, state: TweetState, next_due: Option<Millis>) -> Self {
+    pub fn new(id: &str, answered_at: Millis, seen: Seen<T>, state: ItemState, next_due: Option<Millis>) -> Self {
         Self { id: id.to_owned(), answered_at, seen, state, next_due, follow: None, forget: false, recent: None }
     }
 
@@ -250,7 +250,7 @@ pub struct Saved {
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, sqlx_macros::FromRow)]
 pub struct StoredTweet {
     pub id: String,
-    pub state: TweetState,
+    pub state: ItemState,
     pub created_at: Option<Millis>,
     /// Newest known id after edits, if it differs.
     pub current_id: Option<String>,
@@ -328,7 +328,7 @@ pub enum Listing {
 #[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Listed {
     pub id: String,
-    pub state: TweetState,
+    pub state: ItemState,
     pub created_at: Option<Millis>,
     pub next_due: Option<Millis>,
     pub checked_at: Option<Millis>,
@@ -410,12 +410,12 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// Records posts before they are scheduled. A new row is *live*, or *ended* if `next_due` is `None`. An *ended* row
     /// with a new `next_due` becomes *live*: its unknown `created_at` is filled in, and its misses stay until an answer
     /// finds it. All other rows stay as they are. If an id is given twice, the second counts as known; the first
-    /// `next_due` is used. Counts with a time ([`NewTweet::read_at`]) go into each row that is not *dead* or missing
+    /// `next_due` is used. Counts with a time ([`NewItem::read_at`]) go into each row that is not *dead* or missing
     /// and has no newer answer. `way` is added to the known ways of each post.
     ///
     /// No call writes data about [blocked](Forgetting) people. Their posts count as known, and have no
     /// [standing](Lifecycle::standing).
-    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded>;
+    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewItem]) -> Result<Recorded>;
 
     /// Returns the stored state of each id, in the order of `ids`; `None` for an id never recorded.
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>>;

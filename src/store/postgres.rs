@@ -32,7 +32,7 @@ use super::export::{self, Rows, Table, Tables, Wanted};
 use super::pseudonyms::KeyFile;
 use super::rows::{self, Row, WayRow, clean, history_columns, last_answer_columns, number, standing_columns};
 use super::{
-    Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
+    Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewItem,
     Observation, OldReader, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet,
     Way,
 };
@@ -353,7 +353,7 @@ impl PostgresStore {
     }
 
     /// Runs `select` for these ids; returns a result per id, in the order of `ids`.
-    async fn known<T>(&self, select: &'static str, namespace: &str, ids: &[String]) -> Result<Vec<Option<T>>>
+    async fn select_by_ids<T>(&self, select: &'static str, namespace: &str, ids: &[String]) -> Result<Vec<Option<T>>>
     where
         T: for<'r> FromRow<'r, PgRow> + Clone,
     {
@@ -549,7 +549,7 @@ impl Lifecycle for PostgresStore {
         Ok(old.into_iter().next().map(|(age_ms, what)| OldReader { age_ms, what }))
     }
 
-    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded> {
+    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewItem]) -> Result<Recorded> {
         if tweets.is_empty() {
             return Ok(Recorded::default());
         }
@@ -574,13 +574,13 @@ impl Lifecycle for PostgresStore {
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>> {
         const STANDING: &str =
             concat!("SELECT ", standing_columns!(), " FROM tweet WHERE namespace = $1 AND id = ANY($2)");
-        self.known(STANDING, namespace, ids).await
+        self.select_by_ids(STANDING, namespace, ids).await
     }
 
     async fn last_answers(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<LastAnswer>>> {
         const LAST_ANSWERS: &str =
             concat!("SELECT ", last_answer_columns!(), " FROM tweet WHERE namespace = $1 AND id = ANY($2)");
-        self.known(LAST_ANSWERS, namespace, ids).await
+        self.select_by_ids(LAST_ANSWERS, namespace, ids).await
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<()> {

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::{DetailsOf, Exhumed, Expired, Listing, NewTweet, Observation, Seen, StateCounts, Way};
+use super::{DetailsOf, Exhumed, Expired, Listing, NewItem, Observation, Seen, StateCounts, Way};
 use crate::base::clock::Millis;
 use crate::model::account::Absence;
 use crate::model::bound::{LONGEST_TEXT, bounded, bounded_object};
-use crate::model::post::{Details, Metrics, Tweet, TweetState};
+use crate::model::post::{Details, ItemState, Metrics, Tweet};
 
 /// Columns of `tweet`, in the order in which both backends bind a [`Row`].
 macro_rules! columns {
@@ -70,7 +70,7 @@ pub(super) const FORGOTTEN: &str = "";
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub id: Cow<'a, str>,
-    pub state: TweetState,
+    pub state: ItemState,
     pub created_at: Option<Millis>,
     pub current_id: Option<Cow<'a, str>>,
     pub text: Option<Cow<'a, str>>,
@@ -99,7 +99,7 @@ impl<'a> Row<'a> {
         self.raw.as_deref() == Some(FORGOTTEN)
     }
 
-    fn new(id: &'a str, state: TweetState, first_seen: Millis) -> Self {
+    fn new(id: &'a str, state: ItemState, first_seen: Millis) -> Self {
         Self {
             id: clean(id),
             state,
@@ -126,8 +126,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    pub fn recorded(at: Millis, new: &'a NewTweet) -> Self {
-        let state = if new.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+    pub fn recorded(at: Millis, new: &'a NewItem) -> Self {
+        let state = if new.next_due.is_some() { ItemState::Live } else { ItemState::Ended };
         let mut row = Self::new(&new.id, state, at);
         if let Some(content) = &new.content {
             row.fill(content);
@@ -171,13 +171,13 @@ impl<'a> Row<'a> {
     }
 
     pub fn buried(at: Millis, id: &'a str, reason: &'a str) -> Self {
-        let mut row = Self::new(id, TweetState::Dead, at);
+        let mut row = Self::new(id, ItemState::Dead, at);
         row.reason = Some(clean(reason));
         row
     }
 
     pub fn exhumed(at: Millis, exhumed: &'a Exhumed) -> Self {
-        let state = if exhumed.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+        let state = if exhumed.next_due.is_some() { ItemState::Live } else { ItemState::Ended };
         let mut row = Self::new(&exhumed.id, state, at);
         row.created_at = exhumed.created_at;
         row.next_due = exhumed.next_due;
@@ -220,7 +220,7 @@ pub(super) fn one_per_id<'a>(
 }
 
 /// Rows of [`super::Lifecycle::record`]; of an id given twice, the first with a due time.
-pub(super) fn recorded(at: Millis, tweets: &[NewTweet]) -> Vec<Row<'_>> {
+pub(super) fn recorded(at: Millis, tweets: &[NewItem]) -> Vec<Row<'_>> {
     one_per_id(tweets.iter().map(|new| Row::recorded(at, new)), |new, kept| {
         kept.next_due.is_none() && new.next_due.is_some()
     })
@@ -228,7 +228,7 @@ pub(super) fn recorded(at: Millis, tweets: &[NewTweet]) -> Vec<Row<'_>> {
 
 /// Counts with a known time, as JSON for both databases: a list of \[id, read at, retweet_count, …\]. Of an id given
 /// twice, the newest.
-pub(super) fn counted(tweets: &[NewTweet]) -> Option<String> {
+pub(super) fn counted(tweets: &[NewItem]) -> Option<String> {
     let read = tweets.iter().filter_map(|new| Some((new.id.as_str(), new.read_at?, new.content.as_ref()?.metrics)));
     let mut read: Vec<_> = read.filter(|(.., metrics)| *metrics != Metrics::default()).collect();
     read.sort_by_key(|(id, at, _)| (*id, Reverse(*at)));
@@ -445,14 +445,14 @@ pub(super) struct WayRow {
     pub way: Way,
 }
 
-pub(super) fn state_counts(rows: Vec<(TweetState, i64)>) -> StateCounts {
+pub(super) fn state_counts(rows: Vec<(ItemState, i64)>) -> StateCounts {
     let mut counts = StateCounts::default();
     for (state, rows) in rows {
         *match state {
-            TweetState::Live => &mut counts.live,
-            TweetState::Unavailable => &mut counts.unavailable,
-            TweetState::Ended => &mut counts.ended,
-            TweetState::Dead => &mut counts.dead,
+            ItemState::Live => &mut counts.live,
+            ItemState::Unavailable => &mut counts.unavailable,
+            ItemState::Ended => &mut counts.ended,
+            ItemState::Dead => &mut counts.dead,
         } = number(rows);
     }
     counts

@@ -29,7 +29,7 @@ use super::export::{self, Rows, Table, Tables, Wanted};
 use super::pseudonyms::KeyFile;
 use super::rows::{self, Row, WayRow, clean, columns, expired, last_answer_columns, standing_columns, takes_counts};
 use super::{
-    Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
+    Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewItem,
     Observation, OldReader, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet,
     Way,
 };
@@ -157,7 +157,7 @@ impl SqliteStore {
         self.file.readers()
     }
 
-    async fn known<T>(&self, select: &'static str, namespace: &str, ids: &[String]) -> Result<Vec<Option<T>>>
+    async fn select_by_ids<T>(&self, select: &'static str, namespace: &str, ids: &[String]) -> Result<Vec<Option<T>>>
     where
         T: for<'r> FromRow<'r, SqliteRow> + Clone + Send + Unpin,
     {
@@ -171,7 +171,7 @@ impl SqliteStore {
             return Ok(());
         }
         let mut transaction = self.begin().await?;
-        let rows = forget::kept(&mut transaction, &self.keys, namespace, rows).await?;
+        let rows = forget::retain_unblocked(&mut transaction, &self.keys, namespace, rows).await?;
         insert(&mut transaction, namespace, &rows, |_| None, clause).await?;
         Ok(transaction.commit().await?)
     }
@@ -381,7 +381,7 @@ impl Lifecycle for SqliteStore {
         self.file.check_disk().await
     }
 
-    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded> {
+    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewItem]) -> Result<Recorded> {
         if tweets.is_empty() {
             return Ok(Recorded::default());
         }
@@ -396,7 +396,7 @@ impl Lifecycle for SqliteStore {
             // A visit to a blocked account brings nothing.
             return Ok(Recorded { known: tweets.len() as u64, ..Recorded::default() });
         }
-        let mut rows = forget::kept(&mut transaction, &self.keys, namespace, given).await?;
+        let mut rows = forget::retain_unblocked(&mut transaction, &self.keys, namespace, given).await?;
         let bare = if rows.len() == n_given { bare_given } else { bare(&rows) };
         // Only one transaction writes at a time, and a new row has the next key: rows after this one are new.
         let last: i64 =
@@ -427,7 +427,7 @@ impl Lifecycle for SqliteStore {
             standing_columns!(),
             " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))"
         );
-        self.known(STANDING, namespace, ids).await
+        self.select_by_ids(STANDING, namespace, ids).await
     }
 
     async fn last_answers(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<LastAnswer>>> {
@@ -436,7 +436,7 @@ impl Lifecycle for SqliteStore {
             last_answer_columns!(),
             " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))"
         );
-        self.known(LAST_ANSWERS, namespace, ids).await
+        self.select_by_ids(LAST_ANSWERS, namespace, ids).await
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<()> {

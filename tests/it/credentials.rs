@@ -493,10 +493,10 @@ fn a_credential_that_cannot_be_is_one_line_that_names_the_key() {
 fn what_is_shown_of_a_credential_is_whether_it_is_set() {
     let file = "[twitter.credentials.main]\nkind = \"user\"\ntoken_file = \"/run/token\"\n";
     let settings = settings(file, &[("twitter.credentials.main.consumer_key", "canary")]).unwrap();
-    let shown: toml::Table = settings.shown().parse().unwrap();
-    let main = &shown["twitter"]["credentials"]["main"];
+    let masked_toml: toml::Table = settings.masked_toml().parse().unwrap();
+    let main = &masked_toml["twitter"]["credentials"]["main"];
     let told = |key: &str| main[key].as_str().unwrap();
     assert_eq!([told("kind"), told("consumer_key"), told("token")], ["user", "(set)", "(not set)"]);
     assert_eq!(told("token_file"), "/run/token");
-    assert!(!settings.shown().contains("canary") && !format!("{settings:?}").contains("canary"));
+    assert!(!settings.masked_toml().contains("canary") && !format!("{settings:?}").contains("canary"));
 }

@@ -14,11 +14,11 @@ use twitter_updater::engine::queue::{
     Verdict, Workers,
 };
 use twitter_updater::model::provider::Provider;
-use twitter_updater::ops::{Answer, Reader, Seen, Snapshot, State, StoreAtHand, Terms, WholeQueue};
+use twitter_updater::ops::{Answer, LatestReading, Reader, Snapshot, State, StoreAtHand, Terms, WholeQueue};
 use twitter_updater::pipelines::posts::posts_of;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::Ledger;
-use twitter_updater::store::{Lifecycle, NewTweet, Store, Way};
+use twitter_updater::store::{Lifecycle, NewItem, Store, Way};
 
 use crate::support::claim;
 use crate::support::memory_ledger::MemoryLedger;
@@ -87,12 +87,12 @@ async fn seconds(count: u64) {
 }
 
 /// The next thing that is seen.
-async fn next(seen: &mut Receiver<Seen>) -> Seen {
+async fn next(seen: &mut Receiver<LatestReading>) -> LatestReading {
     seen.changed().await.unwrap();
     seen.borrow_and_update().clone()
 }
 
-fn at_ms(seen: &Seen) -> i64 {
+fn at_ms(seen: &LatestReading) -> i64 {
     seen.snapshot.as_ref().unwrap().at_ms()
 }
 
@@ -197,7 +197,8 @@ async fn a_count_that_takes_long_is_waited_for() {
     // What comes in now is told by the next count.
     let lane = Lane::new("1d", Duration::from_secs(3_600));
     watch.queue.schedule(&[NewJob { id: "1".to_owned(), lane, due: 3_600_000.into() }]).await.unwrap();
-    let counted = |seen: &Seen| seen.snapshot.as_ref().is_some_and(|figures| figures.status.stats.delayed == 1);
+    let counted =
+        |seen: &LatestReading| seen.snapshot.as_ref().is_some_and(|figures| figures.status.stats.delayed == 1);
     let again = seen.wait_for(|seen| seen.outage.is_some() || counted(seen)).await.unwrap().clone();
     assert_eq!((watch.looks(), again.outage.is_none()), (2, true));
     assert!(at_ms(&again) >= figures + 300_000);
@@ -248,7 +249,7 @@ async fn an_empty_queue_of_what_the_store_has_is_not_fresh() {
     });
     next(&mut seen).await;
     let lane = Lane::new("1d", Duration::from_secs(3_600));
-    let new = NewTweet { id: "1".to_owned(), created_at: None, next_due: Some(0), content: None, read_at: None };
+    let new = NewItem { id: "1".to_owned(), created_at: None, next_due: Some(0), content: None, read_at: None };
     let now = watch.queue.stats().await.unwrap().now_ms;
     watch.store.record("tweet:update", now, &Way::of("enqueue"), &[new]).await.unwrap();
     seconds(3).await;
@@ -268,10 +269,10 @@ async fn a_store_that_is_out_is_told_and_the_figures_go_on() {
     let watch = Watch::new();
     watch.at_hand.set(Err("its tables are not there".to_owned()));
     let mut seen = watch.reader.watch();
-    let out = |seen: &Seen| seen.snapshot.as_ref().unwrap().store_out.clone();
+    let out = |seen: &LatestReading| seen.snapshot.as_ref().unwrap().store_out.clone();
     assert_eq!(out(&next(&mut seen).await).unwrap().why, "its tables are not there");
     watch.at_hand.set(Ok(watch.store.clone()));
-    let within = async |seen: &mut Receiver<Seen>, is_out: bool| {
+    let within = async |seen: &mut Receiver<LatestReading>, is_out: bool| {
         for _ in 0..7 {
             let seen = next(seen).await;
             if out(&seen).is_some() == is_out {
@@ -373,7 +374,7 @@ async fn a_redis_that_is_killed_is_an_outage_and_comes_back() {
         async move { reader.run().await }
     });
     let mut seen = reader.watch();
-    let until = async |seen: &mut Receiver<Seen>, is_out: bool| {
+    let until = async |seen: &mut Receiver<LatestReading>, is_out: bool| {
         let read = seen.wait_for(|seen| seen.is_read() && seen.outage.is_some() == is_out);
         tokio::time::timeout(Duration::from_secs(60), read).await.unwrap().unwrap().clone()
     };

@@ -22,7 +22,7 @@ use twitter_updater::engine::queue::{
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::{EnqueueError, EnqueueOptions, Queued, Starter, StarterError, Summary, enqueue};
 use twitter_updater::model::post::{Ingested, SECONDS_BELOW};
-use twitter_updater::model::post::{Metrics, Tweet, TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics, Tweet, TweetId};
 use twitter_updater::store::{Lifecycle, Posts, StoreError, Way};
 
 use crate::support::claim;
@@ -208,7 +208,7 @@ async fn the_store_comes_before_the_queue_and_the_call_is_repeated() {
     let error = world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap_err();
     assert!(matches!(&error, StarterError::Queue(QueueError::Unavailable(_))) && error.is_passing(), "{error}");
     assert_eq!(world.places(&id(1)).await, []);
-    assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, TweetState::Live);
+    assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, ItemState::Live);
 
     assert_eq!(world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Scheduled);
     assert_eq!(world.places(&id(1)).await.len(), 1);
@@ -258,7 +258,7 @@ async fn a_wiped_queue_does_not_bring_back_the_dead() {
 #[tokio::test]
 async fn an_ended_tweet_that_is_enqueued_again_lives_again() {
     let world = World::new().await;
-    let ended = twitter_updater::store::NewTweet {
+    let ended = twitter_updater::store::NewItem {
         id: id(1),
         created_at: Some(0),
         next_due: None,
@@ -267,7 +267,7 @@ async fn an_ended_tweet_that_is_enqueued_again_lives_again() {
     };
     world.store.record(NAMESPACE, clock::wall_ms(), &Way::of("enqueue"), &[ended]).await.unwrap();
     assert_eq!(world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Scheduled);
-    assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, TweetState::Live);
+    assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, ItemState::Live);
 }
 
 #[tokio::test]

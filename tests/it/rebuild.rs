@@ -15,9 +15,9 @@ use twitter_updater::engine::queue::{
 };
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::{Lanes, Rebuild, Rebuilt, Starter};
-use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::ops::dead::{Act, Dead};
-use twitter_updater::store::{Listed, Listing, NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
+use twitter_updater::store::{Listed, Listing, NewItem, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
 
 use crate::support::claim;
 use crate::support::journal::{Call, Journal, JournalledQueue, JournalledStore, Trouble};
@@ -62,7 +62,7 @@ impl World {
     async fn tweet(&self, number: u32, age: Millis, due_in: Millis) -> String {
         let now = wall_ms();
         let id = TweetId::at(now - age, number).to_string();
-        let new = NewTweet {
+        let new = NewItem {
             id: id.clone(),
             created_at: Some(now - age),
             next_due: Some(now + due_in),
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// An answer that leaves a tweet in this state.
-    async fn answer(&self, id: &str, state: TweetState) {
+    async fn answer(&self, id: &str, state: ItemState) {
         save(&*self.store, self.queue.namespace(), id, state).await;
     }
 
@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    async fn state(&self, id: &str) -> TweetState {
+    async fn state(&self, id: &str) -> ItemState {
         self.store.tweet(self.queue.namespace(), id).await.unwrap().unwrap().state
     }
 
@@ -154,14 +154,14 @@ impl World {
     }
 }
 
-async fn save(store: &dyn Store, namespace: &str, id: &str, state: TweetState) {
+async fn save(store: &dyn Store, namespace: &str, id: &str, state: ItemState) {
     let at = wall_ms();
-    let seen = if state == TweetState::Live {
+    let seen = if state == ItemState::Live {
         Seen::Broken("no text".to_owned())
     } else {
         Seen::Missing { misses: 9, since: at - DAY, reason: None, handle: None }
     };
-    let next_due = (state != TweetState::Ended).then_some(at + HOUR);
+    let next_due = (state != ItemState::Ended).then_some(at + HOUR);
     let answer = Observation {
         id: id.to_owned(),
         answered_at: at,
@@ -234,13 +234,13 @@ async fn what_was_lost_is_put_back_as_the_updater_would(world: World) {
     let young = world.tweet(1, 5 * MINUTE, 2 * MINUTE).await;
     let week = world.tweet(2, 6 * DAY, 3 * HOUR).await;
     let missing = world.tweet(3, HOUR, 0).await;
-    world.answer(&missing, TweetState::Unavailable).await;
+    world.answer(&missing, ItemState::Unavailable).await;
     let over = world.tweet(4, 31 * DAY, HOUR).await;
     let (ended, dead) = (world.tweet(5, HOUR, 0).await, world.tweet(6, HOUR, 0).await);
-    world.answer(&ended, TweetState::Ended).await;
+    world.answer(&ended, ItemState::Ended).await;
     world.bury(&dead).await;
     // From before Snowflake, and nobody ever knew when.
-    world.answer("20", TweetState::Live).await;
+    world.answer("20", ItemState::Live).await;
 
     let before = wall_ms();
     let done = world.run().await;
@@ -258,7 +258,7 @@ async fn what_was_lost_is_put_back_as_the_updater_would(world: World) {
     assert!(lane == "30d" && (before - 20_000..wall_ms() + 20_000).contains(&at));
     assert_eq!(world.place(&ended).await, None);
     assert!(matches!(world.place(&dead).await, Some(Place::Dead { reason, .. }) if reason == "why"));
-    assert_eq!((world.state(&ended).await, world.state(&dead).await), (TweetState::Ended, TweetState::Dead));
+    assert_eq!((world.state(&ended).await, world.state(&dead).await), (ItemState::Ended, ItemState::Dead));
     // The lanes are known with their intervals.
     let lanes: BTreeMap<_, _> =
         world.queue.stats().await.unwrap().lanes.into_iter().map(|lane| (lane.lane, lane.patience_ms)).collect();
@@ -319,13 +319,13 @@ async fn what_ended_after_its_page_was_read_is_not_put_back(world: World) {
     let (ended, dead) = (world.tweet(1, HOUR, 0).await, world.tweet(2, HOUR, 0).await);
     world.schedule(&ended).await;
     let page = world.page().await;
-    world.answer(&ended, TweetState::Ended).await;
+    world.answer(&ended, ItemState::Ended).await;
     world.settle(&ended, Verdict::Finish).await;
     world.bury(&dead).await; // and its queue is wiped
     let done = world.put_back(&page).await;
     assert_eq!((done.rows, done.withdrawn, done.put_back), (2, 2, 0));
     assert_eq!((world.place(&ended).await, world.place(&dead).await), (None, None));
-    assert_eq!((world.state(&ended).await, world.state(&dead).await), (TweetState::Ended, TweetState::Dead));
+    assert_eq!((world.state(&ended).await, world.state(&dead).await), (ItemState::Ended, ItemState::Dead));
 }
 
 /// Steps: adopted; a worker whose lease was wiped says the end to the store; the rows are read again.
@@ -333,7 +333,7 @@ async fn what_a_worker_without_a_lease_ends_is_seen(world: World) {
     let id = world.tweet(1, HOUR, 0).await;
     let page = world.page().await;
     let (store, namespace, ending) = (world.store.clone(), world.queue.namespace().to_owned(), id.clone());
-    world.journal.meanwhile(Call::Adopt, async move { save(&*store, &namespace, &ending, TweetState::Ended).await });
+    world.journal.meanwhile(Call::Adopt, async move { save(&*store, &namespace, &ending, ItemState::Ended).await });
     assert_eq!(world.put_back(&page).await.withdrawn, 1);
     assert_eq!(world.place(&id).await, None);
 }
@@ -343,7 +343,7 @@ async fn what_a_worker_without_a_lease_ends_is_seen(world: World) {
 async fn a_tweet_enqueued_again_in_the_middle_is_not_lost(world: World) {
     let id = world.tweet(1, HOUR, 0).await;
     let page = world.page().await;
-    world.answer(&id, TweetState::Ended).await;
+    world.answer(&id, ItemState::Ended).await;
     let (starter, again) = (world.starter(), id.clone());
     world.journal.meanwhile(Call::Standing, async move {
         let queued = starter.queue_tweet(twitter_updater::model::post::Ingested::bare(again)).await.unwrap();
@@ -351,7 +351,7 @@ async fn a_tweet_enqueued_again_in_the_middle_is_not_lost(world: World) {
     });
     let done = world.put_back(&page).await;
     assert_eq!((done.put_back, done.withdrawn), (1, 0));
-    assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (TweetState::Live, "1d"));
+    assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (ItemState::Live, "1d"));
 }
 
 /// The same with one of the dead, and a person.
@@ -367,7 +367,7 @@ async fn a_dead_one_retried_in_the_middle_is_not_lost(world: World) {
         assert_eq!((tally.done, tally.refused), (0, 1));
     });
     assert_eq!(world.put_back(&page).await.put_back, 1);
-    assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (TweetState::Live, "1d"));
+    assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (ItemState::Live, "1d"));
 }
 
 /// A queue that was wiped counts none of the dead; a rebuild that is stopped is completed by the next.
@@ -396,7 +396,7 @@ async fn the_dead_are_buried_in_the_queue_again(world: World) {
     assert!(rest.to_string().ends_with("1 dead, 0 withdrawn, 2 buried again"), "{rest}");
     for id in &ids {
         assert!(matches!(world.place(id).await, Some(Place::Dead { reason, .. }) if reason == "why"));
-        assert_eq!(world.state(id).await, TweetState::Dead);
+        assert_eq!(world.state(id).await, ItemState::Dead);
     }
     let stats = world.queue.stats().await.unwrap();
     assert_eq!((stats.dead, stats.delayed, stats.leased), (3, 0, 0));
@@ -417,7 +417,7 @@ async fn one_retried_or_dropped_after_its_page_was_read_is_not_buried(world: Wor
     for (act, id) in [(Act::Retry, over), (Act::Drop, dropped)] {
         assert_eq!(World::says(world.person(), act, id).await, 0);
     }
-    world.answer(over, TweetState::Ended).await;
+    world.answer(over, ItemState::Ended).await;
     world.settle(over, Verdict::Finish).await;
     assert_eq!(World::says(world.person(), Act::Retry, waits).await, 0);
     let place = world.place(waits).await;
@@ -442,10 +442,10 @@ async fn one_retried_or_dropped_while_it_is_buried_again_does_not_stay_dead(worl
         let done = world.put_back(&page).await;
         assert_eq!(done.buried, 0, "{act:?}");
         if act == Act::Retry {
-            assert_eq!((done.put_back, world.state(&id).await), (1, TweetState::Live));
+            assert_eq!((done.put_back, world.state(&id).await), (1, ItemState::Live));
             assert_eq!(world.lane(&id).await.0, "1d");
         } else {
-            assert_eq!((done.withdrawn, world.state(&id).await), (1, TweetState::Ended));
+            assert_eq!((done.withdrawn, world.state(&id).await), (1, ItemState::Ended));
             assert_eq!(world.place(&id).await, None);
         }
     }
@@ -462,7 +462,7 @@ async fn one_retried_before_a_burial_was_cut_off_does_not_stay_dead(world: World
     });
     let done = world.run().await;
     assert_eq!((done.put_back, done.buried, done.dead, done.complete), (1, 0, 0, true));
-    assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (TweetState::Live, "1d"));
+    assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (ItemState::Live, "1d"));
 }
 
 async fn lost_replies_change_nothing(world: World) {
@@ -476,9 +476,7 @@ async fn lost_replies_change_nothing(world: World) {
     ] {
         world.journal.trouble(call, trouble, 1);
         let (store, namespace, ending) = (world.store.clone(), world.queue.namespace().to_owned(), ended.clone());
-        world
-            .journal
-            .meanwhile(Call::Adopt, async move { save(&*store, &namespace, &ending, TweetState::Ended).await });
+        world.journal.meanwhile(Call::Adopt, async move { save(&*store, &namespace, &ending, ItemState::Ended).await });
         let done = world.run().await;
         assert!(done.complete, "{call:?} {trouble:?}");
         let stats = world.queue.stats().await.unwrap();
@@ -486,7 +484,7 @@ async fn lost_replies_change_nothing(world: World) {
         assert_eq!(world.place(&ended).await, None);
         // Lost again, and the ended one revived by hand, for the next.
         world.queue.forget(std::slice::from_ref(&live)).await.unwrap();
-        let new = NewTweet {
+        let new = NewItem {
             id: ended.clone(),
             created_at: Some(wall_ms()),
             next_due: Some(wall_ms() + HOUR),
@@ -503,7 +501,7 @@ async fn a_failure_in_the_second_pass_leaves_no_lease(world: World) {
     let id = world.tweet(1, HOUR, HOUR).await;
     let (starter, again) = (world.starter(), id.clone());
     let (store, namespace, ending) = (world.store.clone(), world.queue.namespace().to_owned(), id.clone());
-    world.journal.meanwhile(Call::Adopt, async move { save(&*store, &namespace, &ending, TweetState::Ended).await });
+    world.journal.meanwhile(Call::Adopt, async move { save(&*store, &namespace, &ending, ItemState::Ended).await });
     world.journal.meanwhile(Call::Standing, async move {
         starter.queue_tweet(twitter_updater::model::post::Ingested::bare(again)).await.unwrap();
     });
@@ -514,12 +512,12 @@ async fn a_failure_in_the_second_pass_leaves_no_lease(world: World) {
     assert!(world.run().await.complete);
     let stats = world.queue.stats().await.unwrap();
     assert_eq!((stats.delayed, stats.leased), (1, 0));
-    assert_eq!(world.state(&id).await, TweetState::Live);
+    assert_eq!(world.state(&id).await, ItemState::Live);
 }
 
 async fn two_at_once_put_each_back_once(world: World) {
     let now = wall_ms();
-    let new = |number: u32| NewTweet {
+    let new = |number: u32| NewItem {
         id: TweetId::at(now - HOUR - i64::from(number), number).to_string(),
         created_at: Some(now - HOUR),
         next_due: Some(now + HOUR),
@@ -585,7 +583,7 @@ async fn an_outage_says_how_far_it_came(world: World) {
 
 async fn an_id_that_cannot_be_stops_nobody(world: World) {
     let good = world.tweet(1, HOUR, HOUR).await;
-    world.answer("white space", TweetState::Live).await;
+    world.answer("white space", ItemState::Live).await;
     let done = world.run().await;
     assert_eq!((done.rows, done.put_back, done.refused), (2, 1, 1));
     assert_eq!(world.lane(&good).await.0, "1d");
@@ -602,7 +600,7 @@ async fn one_enqueued_again_while_it_is_dropped_is_not_lost(world: World) {
         starter.queue_tweet(twitter_updater::model::post::Ingested::bare(again)).await.unwrap();
     });
     world.dead().act(Act::Drop, std::slice::from_ref(&id), |_, _| ()).await.unwrap();
-    assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (TweetState::Live, "1d"));
+    assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (ItemState::Live, "1d"));
 }
 
 async fn a_retry_or_drop_that_was_cut_off_is_given_again(world: World) {
@@ -619,7 +617,7 @@ async fn a_retry_or_drop_that_was_cut_off_is_given_again(world: World) {
         assert!(matches!(world.place(&id).await, Some(Place::Dead { .. })), "the store comes first");
         assert_eq!(world.dead().act(act, ids, |_, _| ()).await.unwrap().done, 1, "{act:?} {trouble:?}");
         let alive = act == Act::Retry;
-        let state = if alive { TweetState::Live } else { TweetState::Ended };
+        let state = if alive { ItemState::Live } else { ItemState::Ended };
         assert_eq!((world.state(&id).await, world.place(&id).await.is_some()), (state, alive));
         if alive {
             // Due now, for the next to begin with.

@@ -19,8 +19,8 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tempfile::TempDir;
 use twitter_updater::base::clock::Millis;
-use twitter_updater::model::post::{Metrics, Tweet, TweetState};
-use twitter_updater::store::{NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
+use twitter_updater::model::post::{ItemState, Metrics, Tweet};
+use twitter_updater::store::{NewItem, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
 
 use crate::support::postgres;
 
@@ -57,8 +57,8 @@ fn way() -> Way {
     Way::of("enqueue")
 }
 
-fn new_tweet(id: &str, created_at: Millis, next_due: Option<Millis>) -> NewTweet {
-    NewTweet { id: id.into(), created_at: Some(created_at), next_due, content: None, read_at: None }
+fn new_tweet(id: &str, created_at: Millis, next_due: Option<Millis>) -> NewItem {
+    NewItem { id: id.into(), created_at: Some(created_at), next_due, content: None, read_at: None }
 }
 
 fn counts(retweets: i64, likes: i64) -> Metrics {
@@ -79,7 +79,7 @@ fn tweet(id: &str, metrics: Metrics) -> Tweet {
 }
 
 fn observation(id: &str, answered_at: Millis, seen: Seen) -> Observation {
-    let state = if matches!(seen, Seen::Missing { .. }) { TweetState::Unavailable } else { TweetState::Live };
+    let state = if matches!(seen, Seen::Missing { .. }) { ItemState::Unavailable } else { ItemState::Live };
     Observation {
         id: id.into(),
         answered_at,

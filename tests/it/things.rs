@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{EmbeddedQueue, Lane, NewJob, Place, Queue, RedisQueue};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::store::{Standing, Way};
 
 use crate::support::process::{Process, Variables, command_of, text, variables};
@@ -339,9 +339,9 @@ async fn runs_through_the_house(backends: Backends) {
     assert_eq!(updater.stopped().await, Some(0));
 
     let standings = house.standings(&house.ids).await;
-    assert!(standings.iter().flatten().all(|known| known.state == TweetState::Live && known.lookups >= 2));
+    assert!(standings.iter().flatten().all(|known| known.state == ItemState::Live && known.lookups >= 2));
     let absent = house.standings(&[ABSENT.to_owned()]).await.remove(0).unwrap();
-    assert!(absent.misses >= 2 && absent.state == TweetState::Live, "not believed yet: {absent:?}");
+    assert!(absent.misses >= 2 && absent.state == ItemState::Live, "not believed yet: {absent:?}");
     let stored = house.world.store.tweet(NAME, "1000").await.unwrap().unwrap();
     assert_eq!(stored.raw.as_deref(), Some(r#"{"id":"1000","maker":"500","size":4}"#));
     let places = house.queue.locate(&house.ids).await.unwrap();

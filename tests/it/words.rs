@@ -12,7 +12,11 @@ struct Habit {
 
 const HABITS: [Habit; 7] = [
     Habit { name: "nobody, somebody, anybody, whoever", has: names_a_vague_person, allowed: 3 },
-    Habit { name: "told (reported, stated, returned)", has: |line| parts(line).any(|part| part == "told"), allowed: 36 },
+    Habit {
+        name: "told (reported, stated, returned)",
+        has: |line| parts(line).any(|part| part == "told"),
+        allowed: 36,
+    },
     Habit {
         name: "so many, so much, so long (the number of, up to N)",
         has: |line| ["so many", "so much", "so long"].iter().any(|phrase| has_phrase(line, phrase)),

@@ -10,7 +10,7 @@ use super::exit;
 use super::forget::refuse_blocked;
 use super::refusals::Refusals;
 use super::start::Start;
-use super::{BadUsage, say, write_answer};
+use super::{BadUsage, eprint_message, write_answer};
 use crate::app::handles::Naming;
 use crate::app::{self, Service, Unavailable};
 use crate::base::clock::millis;
@@ -145,10 +145,10 @@ pub(super) async fn each_account(
     let mut resolved = resolved.map_err(|error| ended(&name, error))?;
     resolved.refused -= skipped;
     if resolved.is_empty() {
-        say(&format!("{name} is empty: it names no account"));
+        eprint_message(&format!("{name} is empty: it names no account"));
     }
     if let Some(warning) = rounding.warning("line") {
-        say(&format!("warning: {warning}"));
+        eprint_message(&format!("warning: {warning}"));
     }
     let Resolution { ids, handles, refused } = resolved;
     Ok(Resolution {

@@ -45,7 +45,7 @@ impl Arguments {
         if !self.offline {
             warn_of_settings(&settings);
         }
-        let text = format!("# config_revision: {}\n{}", settings.revision(), settings.shown());
+        let text = format!("# config_revision: {}\n{}", settings.revision(), settings.masked_toml());
         write_answer(self.json, &Checked { config_revision: settings.revision(), settings }, &text)?;
         Ok(0)
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::accounts::each_account;
 use super::forget::id_of;
-use super::{BadUsage, Options, exit, of_one_line, say, write_answer, write_line};
+use super::{BadUsage, Options, eprint_message, exit, of_one_line, write_answer, write_line};
 use crate::app::{self, Service};
 use crate::base::clock;
 use crate::base::humanize::{grouped, when};
@@ -119,7 +119,7 @@ pub(super) enum Command {
 
 /// All that is known of an account in a community.
 #[derive(Debug, Serialize)]
-struct Known {
+struct BelongingReport {
     #[serde(flatten)]
     account: CommunityAccount,
     evidence: Vec<Finding>,
@@ -213,7 +213,7 @@ impl Command {
                 };
                 let one = std::slice::from_ref(&account);
                 if by_hand.decide(one, state, &who, &why, clock::wall_ms()).await? == one {
-                    say(&format!("{account}: {FORGOTTEN}"));
+                    eprint_message(&format!("{account}: {FORGOTTEN}"));
                     return Ok(exit::INPUT);
                 }
                 let text = format!("{account} is {state} of {name} from now on, by {who}");
@@ -252,7 +252,7 @@ impl Command {
 
 /// Says that a handle leads to no id; the exit code.
 fn has_no_profile(handle: &str) -> u8 {
-    say(&format!("{handle}: no stored profile has the handle; give the account's id"));
+    eprint_message(&format!("{handle}: no stored profile has the handle; give the account's id"));
     exit::INPUT
 }
 
@@ -287,7 +287,7 @@ async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Resu
     let account = &*account;
     let (communities, namespace) = (opened.communities(), opened.namespace());
     let Some(found) = communities.community_account(&namespace, account).await? else {
-        say(&format!("{account}: the community {name} does not know it"));
+        eprint_message(&format!("{account}: the community {name} does not know it"));
         return Ok(exit::INPUT);
     };
     let evidence = found.findings();
@@ -325,7 +325,7 @@ async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Resu
         let who = by_hand.as_deref().map_or(String::new(), |who| format!(" by {who}"));
         let _ = write!(text, "\n  changed    {old} → {new_state}{who}, {}", when(*at));
     }
-    write_answer(json, &Known { account: found, evidence, changes, appearances }, &text)?;
+    write_answer(json, &BelongingReport { account: found, evidence, changes, appearances }, &text)?;
     Ok(0)
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand};
 
-use super::{Answer, Options, distinct, exit, note_refused, say, write_answer};
+use super::{Answer, Options, distinct, eprint_message, exit, note_refused, write_answer};
 use crate::app::{self, Service};
 use crate::config::Settings;
 use crate::ops::dead::{Act, Dead};
@@ -87,7 +87,7 @@ impl Command {
             }
             Self::Show { id, json } => {
                 let Some(known) = dead.show(&id).await? else {
-                    say(&format!("{id}: neither the queue nor the store knows it"));
+                    eprint_message(&format!("{id}: neither the queue nor the store knows it"));
                     return Ok(exit::INPUT);
                 };
                 write_answer(json, &known, &known.to_string())?;

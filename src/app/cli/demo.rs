@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Options, duration, exit, say, write_answer, write_line};
+use super::{Options, duration, eprint_message, exit, write_answer, write_line};
 use crate::app;
 use crate::app::demo::{self, DemoOptions};
 use crate::config::{COMMUNITY_DEMO, DEMO};
@@ -64,7 +64,7 @@ impl Arguments {
             if !json {
                 return write_line(line);
             }
-            say(line);
+            eprint_message(line);
             Ok(())
         };
         let options = DemoOptions { run_for, tweets, dir, ops, accounts };

@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::start::Start;
-use super::{BadUsage, Options, eprint_line, say};
+use super::{BadUsage, Options, eprint_line, eprint_message};
 use crate::app;
 use crate::base::clock::Millis;
 use crate::base::humanize::counted;
@@ -94,7 +94,7 @@ impl Arguments {
         }
         if !others.is_empty() {
             let others = others.join(", --pipeline ");
-            say(&format!(
+            eprint_message(&format!(
                 "these are the {} of {}; there are more: --pipeline {others}",
                 self.table,
                 pipeline.namespace()
@@ -143,7 +143,7 @@ impl Arguments {
     fn tell(&self, done: Option<impl Serialize + Display>) -> Result<()> {
         match done {
             Some(done) if self.json => eprint_line(&serde_json::to_string(&done)?),
-            Some(done) => say(&done.to_string()),
+            Some(done) => eprint_message(&done.to_string()),
             None => {}
         }
         Ok(())

@@ -23,7 +23,7 @@ use crate::pipelines::community::communities_of;
 use crate::pipelines::handles::{Resolution, Resolved};
 use crate::pipelines::kind::Registered;
 use crate::pipelines::visits::follow::{Follower, PartQueue};
-use crate::pipelines::visits::{Timelines, visits_of};
+use crate::pipelines::visits::{AccountVisits, visits_of};
 use crate::quota::Credentials;
 use crate::store::{Communities, Database, FollowedAccount, Forgetting, Mark, Part, Way};
 
@@ -189,7 +189,7 @@ async fn open(settings: &Settings, provider: &Provider) -> Result<Opened> {
     let Database { store, followed, forgetting, communities: belonging, .. } = app::open_store(settings).await?;
     let mut parts = Vec::new();
     for part in 0..settings.visits.parts {
-        let pipeline = Registered { id: visits_of(provider, Part::from(part)), kind: Arc::new(Timelines) };
+        let pipeline = Registered { id: visits_of(provider, Part::from(part)), kind: Arc::new(AccountVisits) };
         let queue = service.queue(&pipeline.namespace()).await?;
         let schedule = Reloadable::new(pipeline.schedule(settings));
         let starter =
@@ -201,7 +201,7 @@ async fn open(settings: &Settings, provider: &Provider) -> Result<Opened> {
     };
     let ahead = queue.brief().await?.now_ms - clock::wall_ms();
     let follower = Follower { provider: provider.clone(), parts, followed };
-    let schedule = Registered { id: visits_of(provider, 0), kind: Arc::new(Timelines) }.schedule(settings);
+    let schedule = Registered { id: visits_of(provider, 0), kind: Arc::new(AccountVisits) }.schedule(settings);
     let communities = communities_of(settings, provider).iter().map(PipelineId::to_string).collect();
     Ok(Opened { follower, forgetting, communities, belonging, schedule, credentials, ahead })
 }

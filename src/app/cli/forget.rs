@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{BadUsage, Options, exit, say, write_answer};
+use super::{BadUsage, Options, eprint_message, exit, write_answer};
 use crate::app::{self, Service};
 use crate::base::clock;
 use crate::base::humanize::{grouped, when};
@@ -80,19 +80,26 @@ impl Command {
         let handles = forget.handles().await?;
         let who = named(&forget.account, &handles);
         if !yes {
-            let mut known = RemovedRows::default();
-            forget.known().await?.into_iter().for_each(|of| known.add(&of.namespace, of.ids.len() as u64));
-            let text = match known.0.is_empty() {
+            let mut stored_items = RemovedRows::default();
+            forget
+                .stored_items()
+                .await?
+                .into_iter()
+                .for_each(|of| stored_items.add(&of.namespace, of.ids.len() as u64));
+            let text = match stored_items.0.is_empty() {
                 true => format!(
                     "nothing of {who} is stored under its id; its places on lists of others and in communities are found only when \
                      they are removed"
                 ),
                 false => {
-                    format!("items of {who} that would be removed, with all that belongs to them\n{}", table(&known))
+                    format!(
+                        "items of {who} that would be removed, with all that belongs to them\n{}",
+                        table(&stored_items)
+                    )
                 }
             };
-            write_answer(json, &Answer { account: &forget.account, handles: &handles, rest: &known }, &text)?;
-            say(&format!(
+            write_answer(json, &Answer { account: &forget.account, handles: &handles, rest: &stored_items }, &text)?;
+            eprint_message(&format!(
                 "nothing is removed; add --yes to remove what there is for good, and to keep it away{}",
                 rewriting(&start.settings)
             ));
@@ -102,19 +109,19 @@ impl Command {
         let leaves_files = !collects && forget.database.store.media_bytes().await? > 0;
         let file = rewriting(&start.settings);
         if !file.is_empty() {
-            say(&format!("removing{file}"));
+            eprint_message(&format!("removing{file}"));
         }
         let done = forget.run(&Queues(Service::new(&start.settings)?), clock::wall_ms()).await?;
-        let text = format!("{who}\n{}", shown(&done, collects));
+        let text = format!("{who}\n{}", describe_removal(&done, collects));
         write_answer(json, &Answer { account: &forget.account, handles: &handles, rest: &done }, &text)?;
         if leaves_files {
-            say(
+            eprint_message(
                 "files of media that were collected before stay, and those of this person may be among them, since media.collect is \
                  off: run an updater with media.collect = true, which removes the files that no stored post shows within two hours",
             );
         }
         if let Some(why) = &done.bytes_left {
-            say(&format!(
+            eprint_message(&format!(
                 "the rows are removed, but bytes of them may still be in the SQLite file or its -wal, since the file could not be \
                  rewritten ({why}): run the same command again when fewer processes use the file and the disk has room for two copies"
             ));
@@ -162,7 +169,7 @@ pub(super) async fn refuse_blocked(
     let ids: Vec<String> = resolved.iter().map(|account| account.id.clone()).collect();
     let away = forgetting.are_blocked(&network(provider), &ids).await?;
     let (refused, kept): (Vec<_>, Vec<_>) = resolved.into_iter().zip(away).partition(|(_, away)| *away);
-    refused.iter().for_each(|(account, _)| say(&format!("line {}: {FORGOTTEN}", account.line)));
+    refused.iter().for_each(|(account, _)| eprint_message(&format!("line {}: {FORGOTTEN}", account.line)));
     let accounts = |of: Vec<(Resolved, bool)>| of.into_iter().map(|(account, _)| account).collect();
     Ok((accounts(kept), accounts(refused)))
 }
@@ -211,7 +218,7 @@ fn table(rows: &RemovedRows) -> String {
     })
 }
 
-fn shown(done: &Forgotten, has_media: bool) -> String {
+fn describe_removal(done: &Forgotten, has_media: bool) -> String {
     let of = |rows: &RemovedRows| if rows.0.is_empty() { "  nothing\n".to_owned() } else { table(rows) };
     let already = if done.is_new { "" } else { " (it was blocked before)" };
     let media = if has_media { "an updater removes the media files within two hours" } else { "" };

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::new_file::NewFile;
 use super::refusals::LINES_PRINTED;
-use super::{NOT_ONE_LINE, exit, of_one_line, say, write_answer, write_line, write_line_as_it_is};
+use super::{NOT_ONE_LINE, eprint_message, exit, of_one_line, write_answer, write_line, write_line_as_it_is};
 use crate::base::humanize::grouped;
 use crate::ingest::no_text;
 use crate::pipelines::community::language::evaluate::{Evaluation, LabelFigures, evaluate};
@@ -139,18 +139,18 @@ fn texts(file: &Path) -> Result<(Vec<Labelled>, u8)> {
     read.with_context(|| format!("{} cannot be read", file.display()))?;
     let name = file.display();
     if let Some(what) = no_text(&bytes) {
-        say(&format!("{name} is {what}"));
+        eprint_message(&format!("{name} is {what}"));
         return Ok((Vec::new(), exit::INPUT));
     }
     let mut refused = 0;
     let texts = labelled::read(&bytes, |line, why| {
         refused += 1;
         if refused <= LINES_PRINTED {
-            say(&format!("{name} line {line} {why}"));
+            eprint_message(&format!("{name} line {line} {why}"));
         }
     });
     if refused > LINES_PRINTED {
-        say(&format!("{name}: {} lines were refused in all", grouped(refused)));
+        eprint_message(&format!("{name}: {} lines were refused in all", grouped(refused)));
     }
     Ok((texts, if refused == 0 { 0 } else { exit::INPUT }))
 }
@@ -223,7 +223,7 @@ impl Evaluate {
         let labels = evaluate(&model, &texts, how);
         if code == 0 && labels.iter().all(|of| of.texts == 0) {
             code = exit::INPUT;
-            say(&format!("{} has no labelled text", self.file.display()));
+            eprint_message(&format!("{} has no labelled text", self.file.display()));
         }
         let text = table(&labels, model.labels(), &self);
         write_answer(self.json, &Evaluated { group: self.group, resamples: self.resamples, labels }, &text)?;

@@ -252,8 +252,8 @@ fn run_to_the_end(mut cli: Cli) -> Result<u8> {
 /// failure.
 fn failed(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref() {
-        Some(BadConfigs(all)) => all.iter().for_each(|wrong| say(&wrong.to_string())),
-        None => say(&format!("{error:#}")),
+        Some(BadConfigs(all)) => all.iter().for_each(|wrong| eprint_message(&wrong.to_string())),
+        None => eprint_message(&format!("{error:#}")),
     }
     ExitCode::from(code_of(error))
 }
@@ -303,7 +303,7 @@ fn distinct(ids: &[String]) -> Vec<String> {
 /// Prints each rejected id on standard error; with `json`, keeps it for the answer.
 fn note_refused(json: bool, refusals: &mut Vec<Refused>) -> impl FnMut(&str, &str) {
     move |id, why| {
-        say(&format!("{id}: {why}"));
+        eprint_message(&format!("{id}: {why}"));
         if json {
             refusals.push(Refused { id: id.to_owned(), reason: why.to_owned() });
         }
@@ -341,7 +341,7 @@ fn write_answer(json: bool, answer: &impl Serialize, text: &str) -> Result<()> {
 }
 
 /// Writes a line to standard error. A reader that stopped reading is no error: the exit code tells the same.
-fn say(line: &str) {
+fn eprint_message(line: &str) {
     eprint_line(&printable(&format!("twitter-updater: {line}")));
 }
 

@@ -30,7 +30,7 @@ impl<'a> Refusals<'a> {
             *lines += 1;
             self.printed += 1;
             let more = if *lines == LINES_OF_ONE_REASON { " (more such lines are only counted)" } else { "" };
-            self.display.say(&format!("line {line}: {reason}{more}"));
+            self.display.print_line(&format!("line {line}: {reason}{more}"));
         }
     }
 }

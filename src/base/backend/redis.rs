@@ -148,7 +148,7 @@ impl RedisPool {
 
     /// Returns the result of a call. If this is no longer the right server, drops all connections to it: the next connection
     /// finds the right one.
-    fn heard<T>(&self, connection: Object<Connector>, answer: RedisResult<T>) -> Result<T, BackendError> {
+    fn check_answer<T>(&self, connection: Object<Connector>, answer: RedisResult<T>) -> Result<T, BackendError> {
         answer.map_err(|error| {
             if is_gone(&error) {
                 drop::<Connection>(Object::take(connection));
@@ -169,7 +169,7 @@ impl RedisPool {
                 Err(error) => Err(error),
             };
         }
-        self.heard(connection, answer)
+        self.check_answer(connection, answer)
     }
 
     pub async fn run<T: FromRedisValue>(&self, steps: &Steps<'_>) -> Result<Vec<T>, BackendError> {
@@ -201,7 +201,7 @@ impl RedisPool {
                 by_node.map(|nodes| nodes.into_iter().map(|(node, answer)| (Server(Some(node)), answer)).collect())
             }
         };
-        self.heard(connection, answer)
+        self.check_answer(connection, answer)
     }
 
     /// Runs a command without keys on a server that [`RedisPool::ask_each`] returned.
@@ -216,7 +216,7 @@ impl RedisPool {
             }
             (connection, _) => command.query_async(connection).await,
         };
-        self.heard(connection, answer)
+        self.check_answer(connection, answer)
     }
 }
 

@@ -23,7 +23,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{AssertSqlSafe, Connection, Either, Executor, Sqlite, SqliteConnection};
 
-pub use self::backlog::Kept;
+pub use self::backlog::BlockedLog;
 pub use self::shared::{SharedFile, Tx};
 use super::BackendError;
 use crate::base::clock::Stopwatch;

@@ -130,9 +130,9 @@ pub enum Claim {
 
 impl Claim {
     /// The same claim, for a request that was sent at the start of the stopwatch.
-    pub(super) fn asked(self, since: &Stopwatch) -> Self {
+    pub(super) fn with_request_start(self, since: &Stopwatch) -> Self {
         match self {
-            Self::Batch(batch) => Self::Batch(Batch { now: batch.now.asked(since), ..batch }),
+            Self::Batch(batch) => Self::Batch(Batch { now: batch.now.with_request_start(since), ..batch }),
             Self::Empty { .. } => self,
         }
     }

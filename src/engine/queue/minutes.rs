@@ -58,7 +58,7 @@ pub struct Hour {
 
 impl Hour {
     /// An hour as it is stored: the number of minutes is one of the counters.
-    pub(super) fn kept(at_ms: Millis, mut counters: BTreeMap<String, i64>, lateness: Lateness) -> Self {
+    pub(super) fn from_counters(at_ms: Millis, mut counters: BTreeMap<String, i64>, lateness: Lateness) -> Self {
         let minutes = counters.remove(MINUTES).unwrap_or(0);
         Self { at_ms, minutes: u32::try_from(minutes).unwrap_or(0), counters, lateness }
     }

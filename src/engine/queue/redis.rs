@@ -307,9 +307,9 @@ impl Jobs for RedisQueue {
         if answer.is_err() && aside::clean(self, request.token, &text).await? > 0 {
             // The same token returns the rest of the batch, or another one.
             let (kind, now, wait, text): (String, Millis, Millis, Vec<u8>) = self.pool.invoke(&call).await?;
-            return claimed(&kind, now, wait, &text, request.token).map(|claim| claim.asked(&asked));
+            return claimed(&kind, now, wait, &text, request.token).map(|claim| claim.with_request_start(&asked));
         }
-        answer.map(|claim| claim.asked(&asked))
+        answer.map(|claim| claim.with_request_start(&asked))
     }
 
     async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)], tally: &[(&str, i64)]) -> Result<Settled> {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::base::clock::{self, Millis};
 use crate::engine::queue::{NewJob, Place, Queue, RowRange, Scheduled};
 use crate::ingest::{Lanes, StarterError};
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::store::{Change, Exhumed, Listing, Standing, Store, StoredTweet, Way};
 
 const PAGE: u32 = 500;
@@ -94,11 +94,11 @@ pub struct Whereabouts {
     pub stored: Option<StoredTweet>,
     pub changes: Vec<Change>,
     /// The ways by which it arrived, the first one first.
-    pub ways: Vec<Came>,
+    pub ways: Vec<FirstArrival>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Came {
+pub struct FirstArrival {
     /// First arrival by this way, ms since the epoch.
     pub first_at: Millis,
     #[serde(flatten)]
@@ -185,7 +185,7 @@ impl Dead {
         let namespace = self.queue.namespace();
         let changes = self.store.changes(namespace, id).await?;
         let ways = self.store.ways(namespace, id).await?.into_iter();
-        let ways = ways.map(|(first_at, way)| Came { first_at, way }).collect();
+        let ways = ways.map(|(first_at, way)| FirstArrival { first_at, way }).collect();
         Ok(Some(Whereabouts { places, stored, changes, ways }))
     }
 
@@ -255,11 +255,11 @@ impl Dead {
         }
         let standings = self.store.standing(self.queue.namespace(), ids).await?;
         let places = self.queue.locate(ids).await?;
-        let known: Vec<Known<'_>> = (ids.iter().zip(standings).zip(places))
-            .map(|((id, standing), places)| Known { id, standing, places })
+        let known: Vec<LocatedItem<'_>> = (ids.iter().zip(standings).zip(places))
+            .map(|((id, standing), places)| LocatedItem { id, standing, places })
             .collect();
         let mut answers: Vec<Done> = known.iter().map(|known| self.judge(act, known)).collect();
-        let todo: Vec<&Known<'_>> =
+        let todo: Vec<&LocatedItem<'_>> =
             known.iter().zip(&answers).filter(|(_, done)| **done == Done::Done).map(|(known, _)| known).collect();
         match act {
             Act::Retry => {
@@ -274,7 +274,7 @@ impl Dead {
         Ok(answers)
     }
 
-    fn judge(&self, act: Act, known: &Known<'_>) -> Done {
+    fn judge(&self, act: Act, known: &LocatedItem<'_>) -> Done {
         let state = known.standing.as_ref().map(|standing| standing.state);
         let in_queue = buried(&known.places).is_some();
         match (act, state) {
@@ -282,12 +282,12 @@ impl Dead {
                 Ok(_) => "neither the queue nor the store knows it".to_owned(),
                 Err(why) => why,
             }),
-            (Act::Retry, Some(TweetState::Ended)) => {
+            (Act::Retry, Some(ItemState::Ended)) => {
                 Done::Refused("its life has ended; enqueue it to give it a new one".to_owned())
             }
-            (_, Some(TweetState::Dead)) => Done::Done,
+            (_, Some(ItemState::Dead)) => Done::Done,
             (_, _) if in_queue => Done::Done,
-            (Act::Drop, Some(TweetState::Ended)) => {
+            (Act::Drop, Some(ItemState::Ended)) => {
                 // Dropped already, but perhaps still in the queue.
                 if known.places.is_empty() { Done::Already } else { Done::Done }
             }
@@ -300,7 +300,7 @@ impl Dead {
         }
     }
 
-    async fn retry(&self, todo: &[&Known<'_>]) -> Result<HashSet<String>, StarterError> {
+    async fn retry(&self, todo: &[&LocatedItem<'_>]) -> Result<HashSet<String>, StarterError> {
         if todo.is_empty() {
             return Ok(HashSet::new());
         }
@@ -312,17 +312,17 @@ impl Dead {
         Ok(leased.map(|(known, _)| known.id.clone()).collect())
     }
 
-    async fn drop(&self, todo: &[&Known<'_>]) -> Result<(), StarterError> {
+    async fn drop(&self, todo: &[&LocatedItem<'_>]) -> Result<(), StarterError> {
         if todo.is_empty() {
             return Ok(());
         }
         let (namespace, now) = (self.queue.namespace(), clock::wall_ms());
         // Dead in the queue alone. The store ends only its own dead, so it buries them first.
-        let strange = |known: &&&Known<'_>| {
-            !known.standing.as_ref().is_some_and(|of| matches!(of.state, TweetState::Dead | TweetState::Ended))
+        let strange = |known: &&&LocatedItem<'_>| {
+            !known.standing.as_ref().is_some_and(|of| matches!(of.state, ItemState::Dead | ItemState::Ended))
         };
         let reason =
-            |known: &&Known<'_>| (known.id.clone(), buried(&known.places).map_or("", |(_, why)| why).to_owned());
+            |known: &&LocatedItem<'_>| (known.id.clone(), buried(&known.places).map_or("", |(_, why)| why).to_owned());
         let buried: Vec<(String, String)> = todo.iter().filter(strange).map(reason).collect();
         self.store.bury(namespace, now, &buried).await?;
         let rows: Vec<Exhumed> = todo.iter().map(|known| self.exhumed(known, None)).collect();
@@ -332,9 +332,9 @@ impl Dead {
         // A starter may have given one a new life in between. The queue then reported that it has it, so it is queued again.
         let standings = self.store.standing(namespace, &ids).await?;
         let lives = |known: &Option<Standing>| {
-            known.as_ref().is_some_and(|known| matches!(known.state, TweetState::Live | TweetState::Unavailable))
+            known.as_ref().is_some_and(|known| matches!(known.state, ItemState::Live | ItemState::Unavailable))
         };
-        let again: Vec<&Known<'_>> =
+        let again: Vec<&LocatedItem<'_>> =
             todo.iter().zip(&standings).filter(|(_, known)| lives(known)).map(|(known, _)| *known).collect();
         if !again.is_empty() {
             self.queue.exhume(&self.jobs(&again, now)).await?;
@@ -342,28 +342,28 @@ impl Dead {
         Ok(())
     }
 
-    fn exhumed(&self, known: &Known<'_>, next_due: Option<Millis>) -> Exhumed {
+    fn exhumed(&self, known: &LocatedItem<'_>, next_due: Option<Millis>) -> Exhumed {
         Exhumed { id: known.id.clone(), created_at: self.lanes.created_at(known.id, known.created_at()), next_due }
     }
 
     /// Jobs that are due now, each in the lane of its age.
-    fn jobs(&self, known: &[&Known<'_>], now: Millis) -> Vec<NewJob> {
-        let job = |known: &&Known<'_>| {
+    fn jobs(&self, known: &[&LocatedItem<'_>], now: Millis) -> Vec<NewJob> {
+        let job = |known: &&LocatedItem<'_>| {
             let once = known.standing.as_ref().is_some_and(|known| known.once);
-            let lane = self.lanes.of(known.id, TweetState::Live, known.created_at(), once, now);
+            let lane = self.lanes.of(known.id, ItemState::Live, known.created_at(), once, now);
             NewJob { id: known.id.clone(), lane, due: 0.into() }
         };
         known.iter().map(job).collect()
     }
 }
 
-struct Known<'a> {
+struct LocatedItem<'a> {
     id: &'a String,
     standing: Option<Standing>,
     places: Vec<Place>,
 }
 
-impl Known<'_> {
+impl LocatedItem<'_> {
     fn created_at(&self) -> Option<Millis> {
         self.standing.as_ref().and_then(|standing| standing.created_at)
     }
@@ -385,7 +385,7 @@ impl Tally {
 }
 
 fn is_dead(standing: Option<&Standing>) -> bool {
-    standing.is_some_and(|standing| standing.state == TweetState::Dead)
+    standing.is_some_and(|standing| standing.state == ItemState::Dead)
 }
 
 /// Returns a test for reasons that contain these words (case is ignored). Without words, every reason passes.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Act, Came, DeadList, Tally, Whereabouts};
+use super::{Act, DeadList, FirstArrival, Tally, Whereabouts};
 use crate::base::clock::Millis;
 use crate::base::humanize::{cut, one_line, when};
 use crate::engine::queue::Place;
@@ -97,7 +97,7 @@ impl fmt::Display for Whereabouts {
     }
 }
 
-impl fmt::Display for Came {
+impl fmt::Display for FirstArrival {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Way { pipeline, source, query } = &self.way;
         write!(f, "{pipeline}")?;

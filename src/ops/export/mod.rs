@@ -118,7 +118,7 @@ impl Export {
 
     /// Writes it to a file, and goes on where an earlier export ended.
     pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64)) -> Result<Done, ExportError> {
-        let write = async |to: &mut Part, note| self.write(to, note, stop, progress).await;
+        let write = async |to: &mut PartFile, note| self.write(to, note, stop, progress).await;
         into_file(path, self.note(), self.format.goes_on(), write).await
     }
 
@@ -196,14 +196,14 @@ async fn into_file<T>(
     path: &Path,
     new: Note,
     goes_on: bool,
-    write: impl AsyncFnOnce(&mut Part, Note) -> Result<T, ExportError>,
+    write: impl AsyncFnOnce(&mut PartFile, Note) -> Result<T, ExportError>,
 ) -> Result<T, ExportError> {
     match std::fs::metadata(path) {
         Ok(there) if there.is_file() => return Err(ExportError::IsThere(path.to_owned())),
         Ok(_) => return Err(ExportError::NoPlainFile(path.to_owned())),
         Err(_) => {}
     }
-    let (mut part, note) = Part::open(path, new, goes_on)?;
+    let (mut part, note) = PartFile::open(path, new, goes_on)?;
     let written = write(&mut part, note).await;
     if !goes_on && matches!(written, Err(ExportError::Stopped(..))) {
         part.discard();
@@ -246,14 +246,14 @@ impl<W: Write> Sink for Output<W> {
     }
 }
 
-struct Part {
+struct PartFile {
     path: PathBuf,
     note: PathBuf,
     file: File,
     goes_on: bool,
 }
 
-impl Part {
+impl PartFile {
     /// Opens the part of that file, cut off behind its certain bytes, or a new one. A part of another export, or one that does not match
     /// its note, is rejected and stays as it is.
     fn open(path: &Path, new: Note, goes_on: bool) -> Result<(Self, Note), ExportError> {
@@ -302,7 +302,7 @@ impl Part {
     }
 }
 
-impl Sink for Part {
+impl Sink for PartFile {
     fn name(&self) -> &Path {
         &self.path
     }

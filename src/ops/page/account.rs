@@ -28,7 +28,7 @@ const POINTS: usize = 400;
 const LONGEST: usize = 512;
 const DAY_MS: f64 = 86_400_000.0;
 
-struct Seen {
+struct AccountDetails {
     now: Millis,
     account: StoredAccount,
     whereabouts: Whereabouts,
@@ -40,7 +40,7 @@ struct Seen {
 }
 
 enum Found {
-    One(Box<Seen>),
+    One(Box<AccountDetails>),
     /// Current and former accounts of that handle.
     Several(Vec<Bearer>),
     /// A handle whose account is not known.
@@ -120,7 +120,7 @@ impl Page {
                 visits = row.into_iter().chain(visits).max_by_key(|row| (row.next_due.is_some(), row.checked_at));
             }
             let now = clock::wall_ms();
-            let seen = Seen { now, account, whereabouts, changes, counts, posts, visits };
+            let seen = AccountDetails { now, account, whereabouts, changes, counts, posts, visits };
             Ok::<_, String>(Some(Found::One(Box::new(seen))))
         };
         self.archive.ask(look).await
@@ -157,7 +157,7 @@ fn several(page: &Page, name: &str, bearers: &[Bearer]) -> Markup {
     }
 }
 
-impl Seen {
+impl AccountDetails {
     fn section(&self, page: &Page, crawls: &OfAccount) -> Markup {
         let account = &self.account;
         let handle = account.handle.as_deref().filter(|handle| !handle.is_empty());
@@ -316,7 +316,7 @@ mod tests {
     fn a_lookup_that_did_not_find_the_account_has_no_counts() {
         let (now, day) = (1_700_000_000_000, 86_400_000);
         let counts = AccountCounts { followers: Some(5), ..AccountCounts::default() };
-        let mut seen = Seen {
+        let mut seen = AccountDetails {
             now,
             account: StoredAccount { checked_at: Some(now - day), ..StoredAccount::default() },
             whereabouts: Whereabouts { places: Vec::new(), stored: None, changes: Vec::new(), ways: Vec::new() },

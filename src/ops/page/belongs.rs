@@ -15,7 +15,7 @@ use crate::store::{BelongingChange, Communities, CommunityAccount, StoreError, S
 const APPEARANCES: u32 = 20;
 
 #[derive(Debug)]
-struct Known {
+struct CommunityRecord {
     namespace: String,
     account: CommunityAccount,
     changes: Vec<BelongingChange>,
@@ -23,7 +23,7 @@ struct Known {
 }
 
 /// An account in the communities that know it, or the reason why that is unknown.
-pub(super) struct Belongs(Result<Vec<Known>, String>);
+pub(super) struct Belongs(Result<Vec<CommunityRecord>, String>);
 
 impl Page {
     pub(super) async fn community_section(&self) -> Markup {
@@ -48,7 +48,7 @@ impl Page {
         Belongs(read)
     }
 
-    async fn read_belongs(&self, communities: &dyn Communities, id: &str) -> Result<Vec<Known>, StoreError> {
+    async fn read_belongs(&self, communities: &dyn Communities, id: &str) -> Result<Vec<CommunityRecord>, StoreError> {
         let own = self.whole.queue.namespace();
         let provider = PipelineId::read(own).map(|id| id.provider);
         let is_near = |namespace: &&String| {
@@ -64,7 +64,7 @@ impl Page {
             let Some(account) = communities.community_account(namespace, id).await? else { continue };
             let changes = communities.belonging_changes(namespace, id).await?;
             let appearances = communities.appearances(namespace, id, APPEARANCES).await?;
-            known.push(Known { namespace: namespace.clone(), account, changes, appearances });
+            known.push(CommunityRecord { namespace: namespace.clone(), account, changes, appearances });
         }
         Ok(known)
     }
@@ -97,7 +97,7 @@ fn meaning(state: Belonging) -> &'static str {
     }
 }
 
-impl Known {
+impl CommunityRecord {
     fn section(&self, page: &Page) -> Markup {
         let Self { namespace, account, changes, appearances } = self;
         let (name, findings) = (name_of(namespace), account.findings());

@@ -11,7 +11,7 @@ use crate::base::clock::{self, Millis};
 use crate::base::humanize::grouped;
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::counting::Counting;
-use crate::pipelines::community::shown::COMMUNITY;
+use crate::pipelines::community::account_evidence::COMMUNITY;
 use crate::store::{Communities, CommunityAccount, CommunitySize, Database, StoreError};
 
 /// Interval of counts while the page has viewers; longer if a count takes more than its part of the time.

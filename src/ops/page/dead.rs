@@ -37,7 +37,7 @@ const WORDS: usize = 200;
 const SURE: &str = "yes";
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct DeadQuery {
     below: Option<String>,
     from: Option<Number>,
     #[serde(default)]
@@ -55,13 +55,13 @@ pub(super) struct Asked {
 }
 
 #[derive(Debug, Default)]
-struct Shown {
+struct DeadFilter {
     from: Cursor,
     /// Words that the reasons contain; `None`: all reasons.
     words: Option<String>,
 }
 
-impl Shown {
+impl DeadFilter {
     fn of(from: Cursor, words: &str) -> Self {
         let words = cut(&one_line(words), WORDS);
         Self { from, words: (!words.is_empty()).then_some(words) }
@@ -75,7 +75,7 @@ pub(super) enum Whom {
 }
 
 /// `GET /dead`
-pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<DeadQuery>, QueryRejection>) -> Response {
     let asked = asked.map(|Query(asked)| asked).unwrap_or_default();
     let notice = notice(&asked, page.words()).map(|notice| html! { p.notice #notice role="status" { (notice) } });
     let from = match (asked.from, asked.below) {
@@ -83,10 +83,10 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
         // A text that is no id does not come from a link of the list.
         (None, below) => Cursor::Store { below: below.filter(|below| check_id(below).is_ok()) },
     };
-    page.list(&Shown::of(from, &asked.reason), StatusCode::OK, notice).await
+    page.list(&DeadFilter::of(from, &asked.reason), StatusCode::OK, notice).await
 }
 
-fn notice(asked: &Asked, words: Words) -> Option<Markup> {
+fn notice(asked: &DeadQuery, words: Words) -> Option<Markup> {
     // A text that is no id does not come from us.
     let id = |text: &Option<String>| text.as_deref().and_then(|text| PostId::parse(text).ok());
     let many = asked.many.as_deref().and_then(|many| {
@@ -150,7 +150,7 @@ impl Page {
         if ask.sure != SURE {
             return Err((StatusCode::BAD_REQUEST, "Nothing was changed: tick the box that all are meant.".to_owned()));
         }
-        let shown = Shown::of(Cursor::default(), &ask.words);
+        let shown = DeadFilter::of(Cursor::default(), &ask.words);
         let words = shown.words.as_deref();
         let all = async |dead: &Dead| dead.act_on_all(act, words, |_, _| ()).await;
         let Tally { done, already, refused } = self.archive.ask(all).await.map_err(|why| {
@@ -163,10 +163,10 @@ impl Page {
     }
 
     async fn not_done(&self, (status, why): Refused, words: &str) -> Response {
-        self.list(&Shown::of(Cursor::default(), words), status, Some(problem(&why))).await
+        self.list(&DeadFilter::of(Cursor::default(), words), status, Some(problem(&why))).await
     }
 
-    async fn list(&self, shown: &Shown, status: StatusCode, notice: Option<Markup>) -> Response {
+    async fn list(&self, shown: &DeadFilter, status: StatusCode, notice: Option<Markup>) -> Response {
         let read = async |dead: &Dead| {
             let in_store = dead.store.dead(dead.queue.namespace()).await?;
             let in_queue = dead.queue.brief().await?.dead;
@@ -193,7 +193,7 @@ impl Page {
             .answer(status)
     }
 
-    fn section(&self, (in_store, in_queue): (u64, u64), page: &DeadPage, shown: &Shown) -> Markup {
+    fn section(&self, (in_store, in_queue): (u64, u64), page: &DeadPage, shown: &DeadFilter) -> Markup {
         let may = self.in_common.token.is_some();
         let words = shown.words.as_deref();
         let Words { one, many, .. } = self.words();
@@ -248,7 +248,7 @@ impl Page {
         }
     }
 
-    fn pages(&self, page: &DeadPage, shown: &Shown) -> Markup {
+    fn pages(&self, page: &DeadPage, shown: &DeadFilter) -> Markup {
         let words = shown.words.as_ref().map(|words| ("reason", words.as_str()));
         let to = |at: Option<(&str, &str)>| {
             let query: Vec<_> = at.into_iter().chain(words).collect();
@@ -271,7 +271,7 @@ impl Page {
 }
 
 /// Reads the rows of a page. A next page is linked only if it has rows, or if the search for its rows would take too long.
-async fn rows(dead: &Dead, shown: &Shown) -> Result<DeadPage, StarterError> {
+async fn rows(dead: &Dead, shown: &DeadFilter) -> Result<DeadPage, StarterError> {
     let is_meant = holding(shown.words.as_deref());
     let mut page = DeadPage { dead: Vec::new(), next: Some(shown.from.clone()) };
     for _ in 0..READS {

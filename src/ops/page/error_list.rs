@@ -19,14 +19,14 @@ use crate::engine::queue::{ERRORS_KEPT, RecordedError};
 const WORDS: usize = 200;
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct ErrorsQuery {
     #[serde(default)]
     text: String,
 }
 
 /// `GET /errors?text=`
-pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
-    let Asked { text } = asked.map(|Query(asked)| asked).unwrap_or_default();
+pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<ErrorsQuery>, QueryRejection>) -> Response {
+    let ErrorsQuery { text } = asked.map(|Query(asked)| asked).unwrap_or_default();
     let words = cut(&one_line(&text), WORDS);
     let now = clock::wall_ms();
     let (status, list) = match page.whole.queue.errors(ERRORS_KEPT).await {

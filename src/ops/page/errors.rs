@@ -13,7 +13,7 @@ use super::words::{count, cut, error, one_line, relative};
 use crate::base::clock::Millis;
 use crate::engine::queue::{Buried, QueueError, RecordedError, WorkerStats};
 use crate::ops::report::sources::Sources;
-use crate::ops::{Seen, Snapshot};
+use crate::ops::{LatestReading, Snapshot};
 use crate::store::OldReader;
 
 /// Rows of the front page, and errors that it reads.
@@ -51,7 +51,7 @@ impl Errors {
     /// The section `#errors`, with the current errors. `dead`: the last dead items; `recorded`: the newest errors that workers recorded.
     pub(super) fn section(
         &self,
-        seen: &Seen,
+        seen: &LatestReading,
         dead: &[Buried],
         sources: Option<&Sources>,
         recorded: &Result<Vec<RecordedError>, QueueError>,
@@ -74,11 +74,11 @@ impl Errors {
         let mut rows: Vec<Row<'_>> = recorded.iter().map(Row::Recorded).chain(own).collect();
         rows.sort_by_key(|row| Reverse(row.at()));
         rows.truncate(SHOWN);
-        shown(&rows, routes, now)
+        render_errors(&rows, routes, now)
     }
 }
 
-fn of_now(seen: &Seen, dead: &[Buried], sources: Option<&Sources>) -> Vec<Found> {
+fn of_now(seen: &LatestReading, dead: &[Buried], sources: Option<&Sources>) -> Vec<Found> {
     let mut found = Vec::new();
     let mut add = |at, place, message: &str| {
         found.push(Found { at, place, message: self::message(message) });
@@ -166,7 +166,7 @@ impl Row<'_> {
     }
 }
 
-fn shown(rows: &[Row<'_>], routes: &Routes, now: Millis) -> Markup {
+fn render_errors(rows: &[Row<'_>], routes: &Routes, now: Millis) -> Markup {
     html! {
         section.panel #errors aria-labelledby="errors-name" {
             h2 #errors-name { "Last errors" }
@@ -253,7 +253,13 @@ mod tests {
         Buried { id: id.to_owned(), at, reason: reason.to_owned() }
     }
 
-    fn section(errors: &Errors, seen: &Seen, dead: &[Buried], recorded: &[RecordedError], now: Millis) -> String {
+    fn section(
+        errors: &Errors,
+        seen: &LatestReading,
+        dead: &[Buried],
+        recorded: &[RecordedError],
+        now: Millis,
+    ) -> String {
         errors.section(seen, dead, None, &Ok(recorded.to_vec()), (&Routes::default(), now)).into_string()
     }
 
@@ -272,7 +278,7 @@ mod tests {
         };
         let dead = [buried("21", 4_000, "HTTP 400"), buried("20", 5_000, "too large")];
         let newest = [recorded("dead", 8_000, "HTTP 400"), recorded("no answer", 3_000, EVIL)];
-        let text = section(&Errors::default(), &Seen::default(), &dead, &newest, 9_000);
+        let text = section(&Errors::default(), &LatestReading::default(), &dead, &newest, 9_000);
         assert_eq!(text.matches("HTTP 400").count(), 1, "{text}");
         let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words}: {text}"));
         assert!(at("HTTP 400") < at("too large") && at("too large") < at("no answer"), "the newest first: {text}");
@@ -283,18 +289,18 @@ mod tests {
     #[test]
     fn each_message_is_kept_once_with_its_last_place_and_outlives_its_cause() {
         let errors = Errors::default();
-        let none = section(&errors, &Seen::default(), &[], &[], 9_000);
+        let none = section(&errors, &LatestReading::default(), &[], &[], 9_000);
         assert!(none.contains("No errors in the last"), "{none}");
         let outage = Some(Outage { why: "no route".to_owned(), since_ms: Some(5_000) });
         let dead = [buried("21", 4_000, "HTTP 500"), buried("20", 1_000, "HTTP 500")];
-        let out = Seen { outage, ..Seen::default() };
+        let out = LatestReading { outage, ..LatestReading::default() };
         section(&errors, &out, &dead, &[], 9_000);
-        let after = section(&errors, &Seen::default(), &[], &[], 10_000);
+        let after = section(&errors, &LatestReading::default(), &[], &[], 10_000);
         assert_eq!((after.matches("HTTP 500").count(), after.matches("no route").count()), (1, 1), "{after}");
         assert!(after.contains(">5s ago<") && after.contains(">6s ago<") && after.contains("id=21"), "{after}");
         assert!(after.find("no route") < after.find("HTTP 500"), "the newest first: {after}");
         let again = [buried("22", 8_000, "HTTP 500")];
-        let newer = section(&errors, &Seen::default(), &again, &[], 10_000);
+        let newer = section(&errors, &LatestReading::default(), &again, &[], 10_000);
         assert!(newer.find("HTTP 500") < newer.find("no route") && newer.contains("id=22"), "{newer}");
     }
 
@@ -303,7 +309,7 @@ mod tests {
         let errors = Errors::default();
         let dead: Vec<Buried> =
             (0..1_000).map(|at| buried(EVIL, at, &format!("{at} {EVIL} {}", "x".repeat(1_000)))).collect();
-        let text = section(&errors, &Seen::default(), &dead, &[], 10_000);
+        let text = section(&errors, &LatestReading::default(), &dead, &[], 10_000);
         assert!(!text.contains("<script>") && text.len() < 20_000, "{text}");
         assert_eq!((errors.0.lock().unwrap().len(), text.matches("<td class=\"wrap\"").count()), (KEPT, SHOWN));
         assert!(text.contains(">999 &lt;/td&gt;"), "{text}");

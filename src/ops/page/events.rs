@@ -30,7 +30,7 @@ pub(super) type Sent = Result<Bytes, Infallible>;
 
 /// The watched page: a tweet, or the front page with this range of the past.
 #[derive(Debug, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct EventsQuery {
     tweet: Option<String>,
     #[serde(default)]
     range: Range,
@@ -40,7 +40,7 @@ pub(super) struct Asked {
 pub(super) async fn stream(
     State(page): State<Arc<Page>>,
     Extension(client): Extension<Client>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Response {
     let Ok(Query(asked)) = asked else {
         return (StatusCode::BAD_REQUEST, format!("{}, or ?tweet=ID\n", unknown_range())).into_response();

@@ -23,7 +23,7 @@ use super::words::{error, one_line, relative};
 use super::{polled, state_sections, time_sections};
 use crate::base::clock;
 use crate::engine::queue::{Buried, MINUTE_MS, QueueError, RowRange};
-use crate::ops::{Answer, Seen, Snapshot};
+use crate::ops::{Answer, LatestReading, Snapshot};
 use crate::pipelines::kind::Words;
 
 /// Number of the last dead posts to read: their reasons are among the last errors,
@@ -32,15 +32,15 @@ const LATEST: u32 = 50;
 const NAMED: usize = 5;
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct FrontQuery {
     #[serde(default)]
     range: Range,
 }
 
 /// `GET /?range=`
-pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<FrontQuery>, QueryRejection>) -> Response {
     let status = if asked.is_ok() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-    let Asked { range } = asked.map(|Query(asked)| asked).unwrap_or_default();
+    let FrontQuery { range } = asked.map(|Query(asked)| asked).unwrap_or_default();
     let seen = page.reader.look().await;
     let front = page.with_range(&seen, range).await;
     let content = html! {
@@ -60,7 +60,7 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
 }
 
 impl Page {
-    pub(super) async fn with_range(&self, seen: &Seen, range: Range) -> Arc<Front> {
+    pub(super) async fn with_range(&self, seen: &LatestReading, range: Range) -> Arc<Front> {
         let front = self.made(seen).await;
         let Some(snapshot) = seen.snapshot.as_ref().filter(|_| range != Range::Hour) else { return front };
         let past = self.past(range, snapshot).await;
@@ -94,8 +94,8 @@ impl Page {
     }
 
     /// Returns the front page with these figures, made once for all viewers.
-    async fn made(&self, seen: &Seen) -> Arc<Front> {
-        let same = |last: &Seen| {
+    async fn made(&self, seen: &LatestReading) -> Arc<Front> {
+        let same = |last: &LatestReading| {
             let snapshot = match (&last.snapshot, &seen.snapshot) {
                 (Some(last), Some(snapshot)) => Arc::ptr_eq(last, snapshot),
                 (last, snapshot) => last.is_none() && snapshot.is_none(),
@@ -111,7 +111,7 @@ impl Page {
         front
     }
 
-    pub(super) async fn front(&self, seen: &Seen) -> Front {
+    pub(super) async fn front(&self, seen: &LatestReading) -> Front {
         let mut parts: Vec<(Part, String)> = vec![("headline".into(), headline(seen).into_string())];
         let at = seen.snapshot.as_ref().map_or_else(clock::wall_ms, |snapshot| snapshot.at_ms());
         let sources = match &self.in_common.polled {
@@ -212,7 +212,7 @@ fn said(sentence: &str) -> (&str, Option<&str>) {
     what.map_or((sentence, None), |end| (&sentence[..end], Some(&sentence[end + 2..])))
 }
 
-fn headline(seen: &Seen) -> Markup {
+fn headline(seen: &LatestReading) -> Markup {
     let answer = Answer::of(seen);
     let sentence = one_line(&answer.sentence); // as `status` and the metrics have it
     html! {

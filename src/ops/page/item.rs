@@ -7,7 +7,7 @@ use super::words::{one_line, relative};
 use crate::base::clock::Millis;
 use crate::base::humanize::grouped;
 use crate::engine::queue::Place;
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::ops::dead::Whereabouts;
 
 pub(super) fn object(raw: &str) -> Markup {
@@ -40,8 +40,8 @@ pub(super) fn place(whereabouts: &Whereabouts, now: Millis) -> Markup {
         }
         @if places.is_empty() {
             @match stored.map(|stored| (stored.state, &stored.reason)) {
-                Some((TweetState::Ended, _)) => "ended: it is not looked up any more",
-                Some((TweetState::Dead, why)) => {
+                Some((ItemState::Ended, _)) => "ended: it is not looked up any more",
+                Some((ItemState::Dead, why)) => {
                     "dead, as the store has it" @if let Some(why) = why { ": " (one_line(why)) }
                 }
                 _ => "in no place of the queue; `twitter-updater rebuild` puts it back",

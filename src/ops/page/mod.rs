@@ -60,5 +60,5 @@ mod watchers;
 mod words;
 mod young;
 
-pub use self::pages::Shown;
+pub use self::pages::PageInputs;
 pub use self::site::{Access, Site};

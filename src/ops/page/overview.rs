@@ -25,7 +25,7 @@ use super::words::{error, one_line, relative, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::grouped;
 use crate::ops::server::Client;
-use crate::ops::{Answer, Seen, Snapshot};
+use crate::ops::{Answer, LatestReading, Snapshot};
 use crate::quota::CredentialStatus;
 
 /// Interval of updates. Each namespace is read on its own, and none may hurry the rest.
@@ -62,7 +62,7 @@ pub(super) async fn stream(State(site): State<Arc<Site>>, Extension(client): Ext
 /// `GET /find?id=`, of several namespaces: redirects to the item in the namespace that knows it, or to the account of that handle.
 pub(super) async fn find(
     State(site): State<Arc<Site>>,
-    asked: Result<Query<tweet::Asked>, QueryRejection>,
+    asked: Result<Query<tweet::ItemQuery>, QueryRejection>,
 ) -> Response {
     let asked = asked.map_or_else(|_| String::new(), |Query(asked)| asked.id);
     let answer = |status: StatusCode, title: &str, content: Markup| {
@@ -121,13 +121,13 @@ fn shots(site: Arc<Site>) -> impl Stream<Item = Shot> {
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     stream::unfold((site, seen, pace), async |(site, mut receivers, mut pace)| {
         pace.tick().await;
-        let seen: Vec<Seen> = loop {
+        let seen: Vec<LatestReading> = loop {
             let changes = receivers.iter_mut().map(|seen| Box::pin(seen.changed()));
             let (changed, ..) = select_all(changes).await;
             changed.ok()?;
-            let seen: Vec<Seen> = receivers.iter_mut().map(|seen| seen.borrow_and_update().clone()).collect();
+            let seen: Vec<LatestReading> = receivers.iter_mut().map(|seen| seen.borrow_and_update().clone()).collect();
             // Each has been read, or has failed, within a few seconds.
-            if seen.iter().all(Seen::is_read) {
+            if seen.iter().all(LatestReading::is_read) {
                 break seen;
             }
         };
@@ -137,19 +137,19 @@ fn shots(site: Arc<Site>) -> impl Stream<Item = Shot> {
 }
 
 /// Current time by the clock of the newest figures, or by our own clock if all are old. ms since the epoch.
-fn of_now(seen: &[Seen]) -> Millis {
+fn of_now(seen: &[LatestReading]) -> Millis {
     let fresh = seen.iter().filter(|seen| seen.snapshot.is_some() && seen.outage.is_none());
     fresh.map(now).max().unwrap_or_else(clock::wall_ms)
 }
 
 impl Site {
-    fn answer(&self, seen: &[Seen]) -> Answer {
+    fn answer(&self, seen: &[LatestReading]) -> Answer {
         let states = seen.iter().map(|seen| Answer::of(seen).state);
         let names = self.routes.all.iter().map(|(name, _)| name.as_str());
         Answer::of_all(&names.zip(states).collect::<Vec<_>>())
     }
 
-    async fn overview(&self, seen: &[Seen]) -> Front {
+    async fn overview(&self, seen: &[LatestReading]) -> Front {
         let answer = self.answer(seen);
         let headline = html! {
             div.answer #headline { p #answer data-state=(answer.state) { span { (one_line(&answer.sentence)) } } }
@@ -169,7 +169,7 @@ impl Site {
     }
 }
 
-fn card(id: &str, name: &str, address: &str, seen: &Seen) -> Markup {
+fn card(id: &str, name: &str, address: &str, seen: &LatestReading) -> Markup {
     let answer = Answer::of(seen);
     let title = format!("{id}-name");
     html! {
@@ -258,7 +258,9 @@ mod tests {
     #[test]
     fn a_queue_that_is_out_says_so_on_its_card() {
         let outage = Some(Outage { why: "no <route>".to_owned(), since_ms: None });
-        let text = card("namespace-1", "x:update", "/n/x:update/", &Seen { outage, ..Seen::default() }).into_string();
+        let text =
+            card("namespace-1", "x:update", "/n/x:update/", &LatestReading { outage, ..LatestReading::default() })
+                .into_string();
         for says in ["data-state=\"unknown\"", "no &lt;route&gt;", "No figures yet", "href=\"/n/x:update/\""] {
             assert!(text.contains(says), "{says}: {text}");
         }

@@ -24,7 +24,7 @@ use crate::base::task::{Task, waits};
 use crate::base::token::AccessToken;
 use crate::engine::queue::Buried;
 use crate::ops::polled::Polled;
-use crate::ops::{Archive, DatabaseAtHand, Reader, Seen, Terms, WholeQueue};
+use crate::ops::{Archive, DatabaseAtHand, LatestReading, Reader, Terms, WholeQueue};
 use crate::pipelines::kind::Words;
 
 /// The live parts of a front page. The id of a part names its place.
@@ -36,7 +36,7 @@ pub(super) struct Front {
 }
 
 #[derive(Debug)]
-pub struct Shown {
+pub struct PageInputs {
     pub whole: Arc<WholeQueue>,
     pub archive: Archive,
     pub terms: Reloadable<Terms>,
@@ -52,7 +52,7 @@ pub(super) struct Page {
     pub reader: Arc<Reader>,
     _reading: AbortOnDropHandle<()>,
     /// The last front page, shared by all viewers.
-    pub made: Mutex<Option<(Seen, Arc<Front>)>>,
+    pub made: Mutex<Option<(LatestReading, Arc<Front>)>>,
     /// The past by range, with the minute of its reading.
     pub past: Mutex<HashMap<Range, (Millis, Arc<Past>)>>,
     /// The last buried posts, with the number of dead posts at that reading.
@@ -76,8 +76,8 @@ pub(super) struct InCommon {
 
 impl Page {
     /// Starts the task that reads the figures: call it on the runtime.
-    pub(super) fn new(shown: Shown, routes: Routes, mut in_common: InCommon) -> Arc<Self> {
-        let Shown { whole, archive, terms, database } = shown;
+    pub(super) fn new(shown: PageInputs, routes: Routes, mut in_common: InCommon) -> Arc<Self> {
+        let PageInputs { whole, archive, terms, database } = shown;
         let reader = Reader::new(whole.clone(), archive.store(), terms);
         let reader = Arc::new(reader.with_database(database.clone()).with_polled(in_common.polled.clone()));
         // With several namespaces, only the overview shows the sources.
@@ -117,7 +117,7 @@ impl Page {
 }
 
 /// Current time by the queue's clock, or by our own if the figures are old or missing. ms since the epoch.
-pub(super) fn now(seen: &Seen) -> Millis {
+pub(super) fn now(seen: &LatestReading) -> Millis {
     let fresh = seen.snapshot.as_ref().filter(|_| seen.outage.is_none());
     fresh.map_or_else(clock::wall_ms, |snapshot| snapshot.at_ms())
 }

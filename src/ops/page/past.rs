@@ -161,14 +161,14 @@ impl Past {
 
     /// A point per step: its age in steps (0 or negative) and its value, or NaN without data.
     pub fn points(&self, of: impl Fn(&Step) -> Option<f64>) -> Vec<(f64, f64)> {
-        let steps = self.shown();
+        let steps = self.visible_steps();
         let ago = |at: usize| at as f64 + 1.0 - steps.len() as f64;
         steps.iter().enumerate().map(|(at, step)| (ago(at), of(step).unwrap_or(f64::NAN))).collect()
     }
 
     pub fn axis(&self) -> Axis {
         let (shown, apart) = match self.range {
-            Range::Hour => minutes(self.shown().len().saturating_sub(1)),
+            Range::Hour => fit_minutes_axis(self.visible_steps().len().saturating_sub(1)),
             range => range.steps(),
         };
         let word = |ago: u32| match (ago, self.range) {
@@ -183,13 +183,13 @@ impl Past {
     }
 
     /// The shown steps; of an hour, the minutes from the first busy one on.
-    fn shown(&self) -> &[Step] {
+    fn visible_steps(&self) -> &[Step] {
         if self.range != Range::Hour {
             return &self.steps;
         }
         let is_idle = |step: &&Step| step.counters.is_empty() && step.lateness.ids() == 0;
         let idle = self.steps.iter().take_while(is_idle).count();
-        let (shown, _) = minutes(self.steps.len() - idle);
+        let (shown, _) = fit_minutes_axis(self.steps.len() - idle);
         // A line goes from minute to minute, so it has one more point than gaps.
         &self.steps[self.steps.len().saturating_sub(shown as usize + 1)..]
     }
@@ -223,7 +223,7 @@ pub(super) fn unknown_range() -> String {
     format!("There is no such range: ask for ?range= with {} or {last}", words.join(", "))
 }
 
-pub(super) fn minutes(count: usize) -> (u32, usize) {
+pub(super) fn fit_minutes_axis(count: usize) -> (u32, usize) {
     let fits = |(shown, _): &(u32, usize)| *shown as usize >= count;
     MINUTES.into_iter().find(fits).unwrap_or(MINUTES[MINUTES.len() - 1])
 }

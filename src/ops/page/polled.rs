@@ -112,30 +112,30 @@ mod tests {
         }
     }
 
-    fn shown(all: Vec<Source>, error: Option<&str>) -> String {
+    fn render_sources(all: Vec<Source>, error: Option<&str>) -> String {
         section(&Sources { all, error: error.map(str::to_owned) }, 10_000).into_string()
     }
 
     #[test]
     fn each_source_says_how_far_it_was_read_and_when_it_is_due() {
-        let text = shown(vec![source(Turn::Delayed, Some(70_000)), source(Turn::Absent, None)], None);
+        let text = render_sources(vec![source(Turn::Delayed, Some(70_000)), source(Turn::Absent, None)], None);
         for says in
             ["2 sources", ">1460323737035677698<", "2021-11-15 19:08:05 UTC", ">2s ago<", ">in 1m<", "in no queue"]
         {
             assert!(text.contains(says), "{says}: {text}");
         }
         assert!(!text.contains("missing"), "{text}");
-        assert!(shown(vec![source(Turn::Delayed, Some(4_000))], None).contains(">6s late<"));
+        assert!(render_sources(vec![source(Turn::Delayed, Some(4_000))], None).contains(">6s late<"));
         let paused = Poller::Paused { reason: "why".to_owned() };
         let paused = Source { poller: paused, ..source(Turn::Delayed, Some(4_000)) };
-        assert!(shown(vec![paused], None).contains("<span class=\"warn\">paused</span>"));
+        assert!(render_sources(vec![paused], None).contains("<span class=\"warn\">paused</span>"));
     }
 
     #[test]
     fn a_gap_says_from_where_to_where_and_stays_text() {
         let gap = SourceGap { from: "1".into(), to: EVIL.into(), reason: EVIL.into(), noted_at: 5_000 };
         let gappy = Source { name: EVIL.to_owned(), gaps: 1_234, latest_gaps: vec![gap], ..source(Turn::Leased, None) };
-        let text = shown(vec![gappy], None);
+        let text = render_sources(vec![gappy], None);
         for says in [">1,234<", "may be missing", "ids <span class=\"id\">1</span> to", ">5s ago<", "polled now"] {
             assert!(text.contains(says), "{says}: {text}");
         }
@@ -149,7 +149,7 @@ mod tests {
         let new = Source { saved_at: None, newest_id: None, trouble: trouble.clone(), ..source(Turn::Delayed, None) };
         let old = Source { trouble, ..source(Turn::Delayed, None) };
         let calm = Source { is_quiet: true, brought_at: Some(2_000), ..source(Turn::Delayed, None) };
-        let text = shown(vec![new, old, calm], None);
+        let text = render_sources(vec![new, old, calm], None);
         for says in [
             "<strong class=\"bad\">2</strong> cannot be read; <strong class=\"warn\">1</strong> brought no new post",
             ">no page yet<",
@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn nothing_is_seen_where_there_are_none_and_why_where_it_is_not_known() {
-        assert_eq!(shown(Vec::new(), None), "<div id=\"sources\" hidden></div>");
-        let out = shown(Vec::new(), Some("no <route>"));
+        assert_eq!(render_sources(Vec::new(), None), "<div id=\"sources\" hidden></div>");
+        let out = render_sources(Vec::new(), Some("no <route>"));
         assert!(out.contains("does not answer: no &lt;route&gt;") && !out.contains("<table"), "{out}");
     }
 }

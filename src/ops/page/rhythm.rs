@@ -72,7 +72,7 @@ fn hours(summary: &VisitSummary) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::post::TweetState;
+    use crate::model::post::ItemState;
 
     #[test]
     fn a_visited_account_shows_its_kind_its_hours_and_why_it_is_visited_next() {
@@ -83,7 +83,7 @@ mod tests {
             VisitSummary { posts: 3, posts_per_day: 12.5, kind: Kind::Constant, expected_posts: Some(0.7), why, hours };
         let raw = Some(serde_json::to_string(&summary).unwrap());
         let (checked_at, next_due) = (Some(1_700_000_000_000), Some(1_700_000_360_000));
-        let row = StoredTweet { state: TweetState::Live, raw, checked_at, next_due, ..StoredTweet::default() };
+        let row = StoredTweet { state: ItemState::Live, raw, checked_at, next_due, ..StoredTweet::default() };
         let shown = section(&row).into_string();
         for text in
             ["it is its turn by then", "constant: it posts every day", "most of them, 75 %, after 9:00 UTC", "0.7"]

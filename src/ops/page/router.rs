@@ -21,11 +21,11 @@ use crate::base::clock;
 use crate::engine::health::Vitals;
 use crate::ops::dead::Act;
 use crate::ops::probes::probes;
-use crate::ops::report::status::{Known, Report};
-use crate::ops::{Seen, WholeQueue, metrics_format, whole_queue};
+use crate::ops::report::status::{NamespaceStatus, Report};
+use crate::ops::{LatestReading, WholeQueue, metrics_format, whole_queue};
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct StatusQuery {
     namespace: Option<String>,
 }
 
@@ -36,8 +36,8 @@ impl Site {
 
     pub fn metrics(self: &Arc<Self>) -> Router {
         let metrics = async |State(site): State<Arc<Self>>, headers: HeaderMap| {
-            let (seen, sources) = tokio::join!(site.seen(), site.sources());
-            metrics_format::metrics_response(&headers, whole_queue::metrics(&seen, &sources, clock::wall_ms()))
+            let (readings, sources) = tokio::join!(site.readings(), site.sources());
+            metrics_format::metrics_response(&headers, whole_queue::metrics(&readings, &sources, clock::wall_ms()))
         };
         Router::new().route("/metrics", get(metrics)).with_state(self.clone())
     }
@@ -101,7 +101,7 @@ fn code(answers: bool) -> StatusCode {
 }
 
 /// `GET /status`: the answer of `twitter-updater status --json`, for all namespaces or for the requested one.
-async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+async fn status(State(site): State<Arc<Site>>, asked: Result<Query<StatusQuery>, QueryRejection>) -> Response {
     let Ok(Query(asked)) = asked else { return (StatusCode::BAD_REQUEST, "ask for ?namespace=NAME\n").into_response() };
     if let Some(name) = &asked.namespace {
         let Some(page) = site.pages.iter().find(|page| page.whole.queue.namespace() == name) else {
@@ -110,13 +110,15 @@ async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, Query
             return (StatusCode::NOT_FOUND, why).into_response();
         };
         if site.pages.len() > 1 {
-            let known = page.reader.look().await.known(name);
-            return (code(matches!(known, Known::Status(_))), Json(known)).into_response();
+            let namespace_status = page.reader.look().await.namespace_status(name);
+            return (code(matches!(namespace_status, NamespaceStatus::Status(_))), Json(namespace_status))
+                .into_response();
         }
     }
-    let (seen, sources) = tokio::join!(site.seen(), site.sources());
-    let known = |(whole, seen): &(Arc<WholeQueue>, Seen)| seen.known(whole.queue.namespace());
-    let report = Report::of(seen.iter().map(known).collect(), sources);
+    let (readings, sources) = tokio::join!(site.readings(), site.sources());
+    let namespace_status =
+        |(whole, reading): &(Arc<WholeQueue>, LatestReading)| reading.namespace_status(whole.queue.namespace());
+    let report = Report::of(readings.iter().map(namespace_status).collect(), sources);
     // A silent namespace must not hide the answers of the others.
     (code(report.answers()), Json(report)).into_response()
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use super::broadcast::Broadcasts;
-use super::pages::{InCommon, Page, Shown};
+use super::pages::{InCommon, Page, PageInputs};
 use super::routes::{OptionalRoutes, Routes};
 use super::sessions::Sessions;
 use super::watchers::Watchers;
 use crate::base::token::AccessToken;
 use crate::ops::polled::Polled;
 use crate::ops::report::sources::{SourceBook, Sources};
-use crate::ops::{Seen, WholeQueue};
+use crate::ops::{LatestReading, WholeQueue};
 
 /// The pages of all namespaces: a single one at `/`; several below `/n/`, with an overview at `/`.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct Access {
 impl Site {
     /// Builds the pages of these namespaces, in this order, and starts the readers of their figures: call it on the runtime.
     #[must_use]
-    pub fn new(shown: Vec<Shown>, access: Access, sources: Option<SourceBook>) -> Arc<Self> {
+    pub fn new(shown: Vec<PageInputs>, access: Access, sources: Option<SourceBook>) -> Arc<Self> {
         let Access { token, behind_tls, has_metrics_port } = access;
         let names: Vec<String> = shown.iter().map(|one| one.whole.queue.namespace().to_owned()).collect();
         let watchers = Arc::<Watchers>::default();
@@ -59,7 +59,7 @@ impl Site {
         Arc::new(Self { pages, routes: in_common, watchers, broadcasts, sessions, polled })
     }
 
-    pub(super) async fn seen(&self) -> Vec<(Arc<WholeQueue>, Seen)> {
+    pub(super) async fn readings(&self) -> Vec<(Arc<WholeQueue>, LatestReading)> {
         join_all(self.pages.iter().map(async |page| (page.whole.clone(), page.reader.look().await))).await
     }
 

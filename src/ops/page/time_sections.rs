@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{Axis, Chart, Ink, PARTS, Series, Shape};
-use super::past::{FROM_NOW, Past, minutes};
+use super::past::{FROM_NOW, Past, fit_minutes_axis};
 use super::routes::Routes;
 use super::words::{count, plain, time};
 use crate::base::clock::Millis;
@@ -121,7 +121,7 @@ fn coming_chart(coming: &[Coming]) -> Chart {
     }
     let most = sums.iter().max().copied().unwrap_or(0);
     let last = sums.iter().rposition(|ids| *ids > 0).map_or(0, |last| last + 1);
-    let (shown, apart) = minutes(last);
+    let (shown, apart) = fit_minutes_axis(last);
     let words = (0..=shown).step_by(apart).map(|minute| match minute {
         0 => (0.0, "now".to_owned()),
         minute => (f64::from(minute), format!("+{minute}m")),

@@ -54,12 +54,12 @@ const COUNTS: [Count; 6] = [
 const DRAWN: [(Count, Ink); 3] = [(COUNTS[0], Ink::First), (COUNTS[1], Ink::Second), (COUNTS[2], Ink::Third)];
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct ItemQuery {
     #[serde(default)]
     pub id: String,
 }
 
-pub(super) struct Seen {
+pub(super) struct PostDetails {
     id: PostId,
     called: &'static str,
     now: Millis,
@@ -75,7 +75,7 @@ pub(super) fn no_post(why: &str) -> Markup {
 }
 
 /// `GET /tweet?id=`, and `/account?id=` where the items are accounts.
-pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<ItemQuery>, QueryRejection>) -> Response {
     let asked = asked.map_or_else(|_| String::new(), |Query(asked)| asked.id);
     if page.routes.holds_accounts() {
         return account::show(&page, asked).await;
@@ -126,7 +126,7 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
 
 impl Page {
     /// Reads its state; `None` if neither queue nor store knows it.
-    pub(super) async fn tweet(&self, id: &PostId) -> Result<Option<Seen>, String> {
+    pub(super) async fn tweet(&self, id: &PostId) -> Result<Option<PostDetails>, String> {
         let look = async |dead: &Dead| {
             let key = id.as_str();
             let known = dead.show(key).await.map_err(|error| error.to_string())?;
@@ -139,7 +139,7 @@ impl Page {
             let created_at = dead.lanes.created_at(key, stored.and_then(|stored| stored.created_at));
             let schedule = dead.lanes.schedule.in_force();
             let schedule = corrected(&*dead.store, dead.queue.namespace(), schedule).await?;
-            Ok::<_, String>(Some(Seen {
+            Ok::<_, String>(Some(PostDetails {
                 id: id.clone(),
                 called: self.words().one,
                 now: clock::wall_ms(),
@@ -154,7 +154,7 @@ impl Page {
     }
 }
 
-impl Seen {
+impl PostDetails {
     pub(super) fn at(&self) -> Millis {
         self.now
     }

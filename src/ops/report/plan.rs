@@ -144,7 +144,7 @@ pub struct Plan {
     pub tweet_rows_per_day: f64,
     /// New rows of `tweet_metrics` if every update finds a count changed.
     pub history_rows_per_day_at_most: f64,
-    pub given: Option<Given>,
+    pub given: Option<CredentialCapacity>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadsPlan>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,7 +158,7 @@ pub struct Plan {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Given {
+pub struct CredentialCapacity {
     #[serde(flatten)]
     pub credentials: CredentialCounts,
     pub calls_per_15_min: f64,
@@ -311,7 +311,7 @@ impl Plan {
     pub fn with_credentials(mut self, ages: &AgeTable, credentials: CredentialCounts) -> Self {
         let calls_per_15_min = credentials.calls(self.calls);
         let largest = largest(ages, self.fill, calls_per_15_min / WINDOW_S);
-        self.given = Some(Given {
+        self.given = Some(CredentialCapacity {
             credentials,
             calls_per_15_min,
             // A rounding error must not push the result below a whole number.

@@ -169,7 +169,7 @@ impl Source {
     }
 
     fn new(row: SourceRow, place: Option<&[Place]>) -> Self {
-        let (provider, endpoint) = asked(&row.namespace);
+        let (provider, endpoint) = parse_namespace(&row.namespace);
         // If a position cannot be read, the poller reports it.
         let said: Option<Said> = row.position.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let newest_id = said.and_then(|said| said.latest);
@@ -296,7 +296,7 @@ fn made_at(provider: &Provider, number: &str) -> Option<Millis> {
 }
 
 /// Provider and endpoint of a namespace: `source:poll:search/tweets`, `source:poll:mastodon:social:timelines/tag`.
-fn asked(namespace: &str) -> (Provider, String) {
+fn parse_namespace(namespace: &str) -> (Provider, String) {
     match PipelineId::read(namespace) {
         Some(PipelineId { provider, partition: Some(endpoint), .. }) => (provider, endpoint),
         // A row of another program.
@@ -485,7 +485,7 @@ pub(crate) mod tests {
     #[test]
     fn a_namespace_tells_who_is_asked_and_where() {
         let of = |rest: &str| {
-            let (provider, endpoint) = asked(&format!("source:poll:{rest}"));
+            let (provider, endpoint) = parse_namespace(&format!("source:poll:{rest}"));
             format!("{provider} {endpoint}")
         };
         assert_eq!(of("search/tweets"), "twitter search/tweets");

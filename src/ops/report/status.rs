@@ -161,7 +161,7 @@ impl Status {
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum Known {
+pub enum NamespaceStatus {
     Status(Box<Status>),
     Out {
         namespace: String,
@@ -176,7 +176,7 @@ pub enum Known {
 /// as a list.
 #[derive(Debug, Clone)]
 pub struct Report {
-    namespaces: Vec<Known>,
+    namespaces: Vec<NamespaceStatus>,
     sources: Sources,
 }
 
@@ -184,14 +184,14 @@ impl Report {
     #[must_use]
     pub fn new(read: Vec<(String, Result<Status, String>)>, sources: Sources) -> Self {
         let known = |(namespace, read): (String, Result<Status, String>)| match read {
-            Ok(status) => Known::Status(Box::new(status)),
-            Err(error) => Known::Out { namespace, error, answer: None },
+            Ok(status) => NamespaceStatus::Status(Box::new(status)),
+            Err(error) => NamespaceStatus::Out { namespace, error, answer: None },
         };
         Self::of(read.into_iter().map(known).collect(), sources)
     }
 
     #[must_use]
-    pub fn of(namespaces: Vec<Known>, sources: Sources) -> Self {
+    pub fn of(namespaces: Vec<NamespaceStatus>, sources: Sources) -> Self {
         let mut report = Self { namespaces, sources: Sources::default() };
         report.sources = sources.at(report.now());
         report
@@ -199,14 +199,14 @@ impl Report {
 
     #[must_use]
     pub fn answers(&self) -> bool {
-        self.namespaces.iter().any(|known| matches!(known, Known::Status(_)))
+        self.namespaces.iter().any(|known| matches!(known, NamespaceStatus::Status(_)))
     }
 
     /// Current time by the queue's clock, or by our own while it is out. ms since the epoch.
     fn now(&self) -> clock::Millis {
         let answered = self.namespaces.iter().find_map(|known| match known {
-            Known::Status(status) => Some(status.stats.now_ms),
-            Known::Out { .. } => None,
+            NamespaceStatus::Status(status) => Some(status.stats.now_ms),
+            NamespaceStatus::Out { .. } => None,
         });
         answered.unwrap_or_else(clock::wall_ms)
     }
@@ -217,13 +217,13 @@ impl Serialize for Report {
         #[derive(Serialize)]
         struct One<'a> {
             #[serde(flatten)]
-            known: &'a Known,
+            known: &'a NamespaceStatus,
             #[serde(flatten)]
             sources: &'a Sources,
         }
         #[derive(Serialize)]
         struct Several<'a> {
-            namespaces: &'a [Known],
+            namespaces: &'a [NamespaceStatus],
             #[serde(flatten)]
             sources: &'a Sources,
         }
@@ -240,8 +240,8 @@ impl fmt::Display for Report {
         let mut text = String::new();
         for known in &self.namespaces {
             match known {
-                Known::Status(status) => writeln!(text, "{}", table(status))?,
-                Known::Out { namespace, error, .. } => writeln!(text, "{namespace}\nOUT: {error}")?,
+                NamespaceStatus::Status(status) => writeln!(text, "{}", table(status))?,
+                NamespaceStatus::Out { namespace, error, .. } => writeln!(text, "{namespace}\nOUT: {error}")?,
             }
             text.push('\n');
         }

@@ -35,7 +35,7 @@ mod tests {
 
     use super::*;
 
-    fn seen(peer: &str, lines: &[&str]) -> String {
+    fn client_of(peer: &str, lines: &[&str]) -> String {
         let lines = lines.iter().map(|line| (X_FORWARDED_FOR, HeaderValue::from_str(line).unwrap()));
         let mut headers = HeaderMap::new();
         lines.for_each(|(name, value)| _ = headers.append(name, value));
@@ -45,21 +45,21 @@ mod tests {
 
     #[test]
     fn the_client_is_the_rightmost_address_that_is_no_trusted_proxy() {
-        assert_eq!(seen("10.0.0.1", &["203.0.113.7"]), "203.0.113.7");
-        assert_eq!(seen("10.0.0.1", &["198.51.100.1, 203.0.113.7, 10.0.0.2"]), "203.0.113.7");
-        assert_eq!(seen("::1", &["198.51.100.1", "203.0.113.7,10.0.0.2"]), "203.0.113.7");
-        assert_eq!(seen("::ffff:10.0.0.1", &["203.0.113.7:4711"]), "203.0.113.7");
-        assert_eq!(seen("10.0.0.1", &["[2001:db8::1]:4711"]), "2001:db8::1");
-        assert_eq!(seen("10.0.0.1", &["[2001:db8::1]"]), "2001:db8::1");
+        assert_eq!(client_of("10.0.0.1", &["203.0.113.7"]), "203.0.113.7");
+        assert_eq!(client_of("10.0.0.1", &["198.51.100.1, 203.0.113.7, 10.0.0.2"]), "203.0.113.7");
+        assert_eq!(client_of("::1", &["198.51.100.1", "203.0.113.7,10.0.0.2"]), "203.0.113.7");
+        assert_eq!(client_of("::ffff:10.0.0.1", &["203.0.113.7:4711"]), "203.0.113.7");
+        assert_eq!(client_of("10.0.0.1", &["[2001:db8::1]:4711"]), "2001:db8::1");
+        assert_eq!(client_of("10.0.0.1", &["[2001:db8::1]"]), "2001:db8::1");
     }
 
     #[test]
     fn a_client_cannot_invent_its_address() {
-        assert_eq!(seen("192.0.2.1", &["203.0.113.7"]), "192.0.2.1");
-        assert_eq!(seen("10.0.0.1", &[]), "10.0.0.1");
-        assert_eq!(seen("10.0.0.1", &["203.0.113.7, unknown"]), "10.0.0.1");
-        assert_eq!(seen("10.0.0.1", &["203.0.113.7,"]), "10.0.0.1");
-        assert_eq!(seen("10.0.0.1", &["203.0.113.7, odd, 10.0.0.2"]), "10.0.0.2");
-        assert_eq!(seen("10.0.0.1", &["10.0.0.3, 10.0.0.2"]), "10.0.0.3");
+        assert_eq!(client_of("192.0.2.1", &["203.0.113.7"]), "192.0.2.1");
+        assert_eq!(client_of("10.0.0.1", &[]), "10.0.0.1");
+        assert_eq!(client_of("10.0.0.1", &["203.0.113.7, unknown"]), "10.0.0.1");
+        assert_eq!(client_of("10.0.0.1", &["203.0.113.7,"]), "10.0.0.1");
+        assert_eq!(client_of("10.0.0.1", &["203.0.113.7, odd, 10.0.0.2"]), "10.0.0.2");
+        assert_eq!(client_of("10.0.0.1", &["10.0.0.3, 10.0.0.2"]), "10.0.0.3");
     }
 }

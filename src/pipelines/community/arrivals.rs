@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::account_evidence::AccountEvidence;
 use super::schedule::judged;
-use super::shown::Shown;
 use crate::base::clock::Millis;
 use crate::engine::queue::{Due, NewJob};
 use crate::ingest::Starter;
@@ -46,7 +46,8 @@ impl Receiver for Arrivals {
         let (mut found, mut appeared) = (Vec::new(), Vec::new());
         let mut looked_up = BTreeSet::new();
         for mention in mentions {
-            let Some(shown) = mention.object.as_deref().and_then(|object| serde_json::from_str::<Shown>(object).ok())
+            let Some(shown) =
+                mention.object.as_deref().and_then(|object| serde_json::from_str::<AccountEvidence>(object).ok())
             else {
                 looked_up.insert(mention.id.clone());
                 continue;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::shown::COMMUNITY;
+use super::account_evidence::COMMUNITY;
 use crate::base::clock::Millis;
 use crate::config::CommunitySettings;
 use crate::engine::metrics::Metrics;

@@ -18,7 +18,7 @@ use crate::config::CommunitySettings;
 use crate::engine::queue::{Batch, Due, Job, Verdict};
 use crate::engine::worker::{FreeHandler, Handled, Outlook};
 use crate::model::community::Belonging;
-use crate::model::post::{Tweet, TweetState};
+use crate::model::post::{ItemState, Tweet};
 use crate::pipelines::kind::Live;
 use crate::pipelines::store_call;
 use crate::store::{Communities, Facts, Neighbours, Observation, Seen, Store, StoreError};
@@ -200,6 +200,6 @@ fn due_of(state: Option<Belonging>, is_dropped: bool, settings: &CommunitySettin
 }
 
 fn life(job: &Job, at: Millis, next_due: Option<Millis>) -> Observation {
-    let state = if next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+    let state = if next_due.is_some() { ItemState::Live } else { ItemState::Ended };
     Observation::new(&job.id, at, Seen::Found(Tweet::without_object(&job.id)), state, next_due)
 }

@@ -9,6 +9,7 @@
 //!
 //! Data arrives by fan-out ([`arrivals`]): the first answer about a post names its author and the accounts in it.
 
+pub mod account_evidence;
 pub mod arrivals;
 pub mod by_hand;
 pub mod collecting;
@@ -20,13 +21,13 @@ pub mod names;
 pub mod place;
 pub mod rule;
 pub mod schedule;
-pub mod shown;
 
 use std::sync::Arc;
 
 use anyhow::Result;
 use async_trait::async_trait;
 
+use self::account_evidence::COMMUNITY;
 use self::arrivals::Arrivals;
 use self::by_hand::ByHand;
 use self::collecting::{Collecting, Divided, Dropping, divided};
@@ -35,7 +36,6 @@ use self::growth::Growing;
 use self::handler::{Judging, Network, Rules};
 use self::rule::Rule;
 use self::schedule::ByEvidence;
-use self::shown::COMMUNITY;
 use super::kind::{Live, Opened, Opening, PipelineKind, Receiving, Words, Work};
 use super::profiles::PROFILES;
 use super::visits::VISITS;

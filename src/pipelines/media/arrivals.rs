@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::ingest::Starter;
 use crate::model::media::Medium;
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::store::{MediumSeen, Standing, Store, StoreError, StoredMedium};
 
@@ -21,7 +21,7 @@ pub struct Arrivals {
 #[async_trait]
 impl Receiver for Arrivals {
     async fn receive(&self, starter: &Starter, mentions: &[&Mention]) -> Result<Received, StoreError> {
-        let seen: Vec<MediumSeen> = mentions.iter().filter_map(|mention| seen(mention)).collect();
+        let seen: Vec<MediumSeen> = mentions.iter().filter_map(|mention| parse_mention(mention)).collect();
         // Makes the rows. Media of a forgotten person get none, and are not scheduled.
         self.store.record_media(&self.namespace, &self.admitted(starter, &seen).await?).await?;
         let sought = self.sought(&seen).await?;
@@ -53,7 +53,7 @@ impl Arrivals {
         // and in no lane. Once it is scheduled, one check of its file ends it.
         let settled: Vec<String> = ids.iter().filter(|id| !sought.contains(*id)).cloned().collect();
         let rows = self.store.standing(&self.namespace, &settled).await?;
-        let is_live = |row: &Option<Standing>| row.as_ref().is_some_and(|row| row.state == TweetState::Live);
+        let is_live = |row: &Option<Standing>| row.as_ref().is_some_and(|row| row.state == ItemState::Live);
         sought.extend(settled.into_iter().zip(&rows).filter(|(_, row)| is_live(row)).map(|(id, _)| id));
         Ok(sought)
     }
@@ -63,7 +63,7 @@ fn ids_of(seen: &[MediumSeen]) -> BTreeSet<&str> {
     seen.iter().map(|seen| &*seen.medium.id).collect()
 }
 
-fn seen(mention: &Mention) -> Option<MediumSeen> {
+fn parse_mention(mention: &Mention) -> Option<MediumSeen> {
     let medium: Medium = serde_json::from_str(mention.object.as_deref()?).ok()?;
     Some(MediumSeen { medium, post: mention.from.clone(), author: mention.author.clone(), at: mention.answered_at })
 }

@@ -15,7 +15,7 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
 use super::files::{Files, Whole, name};
-use super::parts::{Part, unusable};
+use super::parts::{LockedPart, unusable};
 use crate::config::BucketSettings;
 
 /// Bytes of a piece. S3 takes no smaller ones, except the last. A process holds one piece per upload in memory.
@@ -108,7 +108,7 @@ impl Bucket {
 
 #[async_trait]
 impl Files for Bucket {
-    async fn put(&self, part: Part, file: &Whole) -> Result<bool, String> {
+    async fn put(&self, part: LockedPart, file: &Whole) -> Result<bool, String> {
         let is_new = !self.has(file).await.map_err(|error| out(&error))?;
         if is_new {
             self.send(&part.path, file).await?;

@@ -24,7 +24,7 @@ use super::files::Whole;
 use super::hash::{hash, hex};
 use super::hosts::Hosts;
 use super::keeper::{Keeper, NotKept};
-use super::parts::{Part, Reserved, unusable};
+use super::parts::{LockedPart, Reserved, unusable};
 use crate::base::clock::{Stopwatch, millis, span, wall_ms};
 use crate::model::media::MediaState;
 use crate::providers::proxy::ProxyAddress;
@@ -240,7 +240,7 @@ impl Fetcher {
         Ok(Self { client, private, limits, hosts, keeper })
     }
 
-    async fn keep(&self, part: Part, (file, is_continued): (Whole, bool), within: Duration) -> Fetched {
+    async fn keep(&self, part: LockedPart, (file, is_continued): (Whole, bool), within: Duration) -> Fetched {
         match tokio::time::timeout(within, self.keeper.keep(part, &file)).await {
             Ok(Ok(is_new)) => Fetched::Stored(Stored { file, is_new, is_continued, smaller: None }),
             Ok(Err(NotKept::Busy)) => Fetched::Later(BUSY),
@@ -252,7 +252,7 @@ impl Fetcher {
     /// Loads the largest size that the host has into the part. Returns true if it was resumed, and its address if it is one of `smaller`.
     async fn load_largest(
         &self,
-        part: &Part,
+        part: &LockedPart,
         url: &Url,
         smaller: &[String],
         within: Duration,
@@ -279,7 +279,7 @@ impl Fetcher {
     }
 
     /// Loads all bytes into the part. Returns true if it resumed a partial file.
-    async fn load(&self, part: &Part, url: &Url, within: Duration) -> Result<(Whole, bool), Stop> {
+    async fn load(&self, part: &LockedPart, url: &Url, within: Duration) -> Result<(Whole, bool), Stop> {
         let watch = Stopwatch::start();
         let there = part.file.metadata()?.len();
         let noted = part.validator(url.as_str());
@@ -298,7 +298,7 @@ impl Fetcher {
 
     async fn try_once(
         &self,
-        part: &Part,
+        part: &LockedPart,
         url: &Url,
         partial: Option<PartialFile>,
         (watch, within): (Stopwatch, Duration),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use tokio::task::spawn_blocking;
 
-use super::parts::{Part, make, unusable};
+use super::parts::{LockedPart, make, unusable};
 use crate::base::private_file::check_planted;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Whole {
 pub trait Files: Send + Sync + Debug {
     /// Stores a part as that file, whole or not at all, and durable; the part is then gone. Returns false if the file exists already.
     /// After an error the part is unchanged, and the call may be repeated.
-    async fn put(&self, part: Part, file: &Whole) -> Result<bool, String>;
+    async fn put(&self, part: LockedPart, file: &Whole) -> Result<bool, String>;
 
     /// Removes a file. Succeeds if it does not exist.
     async fn remove(&self, sha256: &str) -> Result<(), String>;
@@ -59,7 +59,7 @@ impl Folder {
         self.root.join(name(sha256))
     }
 
-    fn take(&self, part: &Part, file: &Whole) -> io::Result<bool> {
+    fn take(&self, part: &LockedPart, file: &Whole) -> io::Result<bool> {
         part.file.sync_all()?;
         let path = self.path(&file.sha256);
         if fs::metadata(&path).is_ok_and(|there| there.len() == file.bytes) {
@@ -79,7 +79,7 @@ impl Folder {
 
 #[async_trait]
 impl Files for Folder {
-    async fn put(&self, part: Part, file: &Whole) -> Result<bool, String> {
+    async fn put(&self, part: LockedPart, file: &Whole) -> Result<bool, String> {
         let (folder, file) = (self.clone(), file.clone());
         let put = spawn_blocking(move || folder.take(&part, &file)).await;
         put.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| unusable(&error))

@@ -26,7 +26,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Due, Job, Verdict};
 use crate::engine::worker::{FreeHandler, Handled, Outlook};
 use crate::model::media::MediaState;
-use crate::model::post::{Tweet, TweetState};
+use crate::model::post::{ItemState, Tweet};
 use crate::pipelines::store_call;
 use crate::store::{MediumTried, Observation, Seen, Store, StoreError, StoredMedium};
 
@@ -299,7 +299,7 @@ fn stored_as(medium: &StoredMedium, stored: Stored, at: Millis) -> MediumTried {
 }
 
 fn life(job: &Job, at: Millis, why: Option<&str>, next_due: Option<Millis>) -> Observation {
-    let state = if next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+    let state = if next_due.is_some() { ItemState::Live } else { ItemState::Ended };
     let seen = match why {
         Some(why) => Seen::Broken(why.to_owned()),
         None => Seen::Found(Tweet::without_object(&job.id)),

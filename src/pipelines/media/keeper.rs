@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::files::{Files, Whole};
-use super::parts::{Part, Parts};
+use super::parts::{LockedPart, Parts};
 use crate::base::clock::{millis, wall_ms};
 use crate::base::shutdown::Stop;
 use crate::store::{Looked, Room, Store, StoreError, Taken};
@@ -41,7 +41,7 @@ pub enum NotKept {
 
 impl Keeper {
     /// Stores a part as that file. Returns false if the file exists already. The part stays after `Busy` and `Out`.
-    pub async fn keep(&self, part: Part, file: &Whole) -> Result<bool, NotKept> {
+    pub async fn keep(&self, part: LockedPart, file: &Whole) -> Result<bool, NotKept> {
         let bytes = i64::try_from(file.bytes).unwrap_or(i64::MAX);
         let cap = i64::try_from(self.parts.cap()).unwrap_or(i64::MAX);
         let room = self.store.take_file(&file.sha256, bytes, wall_ms(), cap).await;

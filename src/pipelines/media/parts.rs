@@ -52,7 +52,7 @@ struct Pause {
 
 /// A part with its lock: no other process works on it.
 #[derive(Debug)]
-pub struct Part {
+pub struct LockedPart {
     pub path: PathBuf,
     /// Holds the lock until this is dropped.
     pub file: File,
@@ -160,7 +160,7 @@ impl Parts {
     }
 
     /// Free bytes within the cap and on the disk.
-    fn room(&self) -> u64 {
+    fn free_bytes(&self) -> u64 {
         let cap = if self.cap == 0 { u64::MAX } else { self.cap };
         cap.saturating_sub(self.used()).min(self.room_on_disk())
     }
@@ -183,7 +183,7 @@ impl Parts {
         }
         let mut pause = self.pause.lock().unwrap_or_else(PoisonError::into_inner);
         let known = pause.as_mut()?;
-        let room = self.room();
+        let room = self.free_bytes();
         let has_room = room > known.room && room >= known.needed;
         if !has_room && known.since.elapsed() < known.span {
             return Some(known.why.clone());
@@ -195,7 +195,7 @@ impl Parts {
 
     /// Starts or doubles the pause of all downloads: a file of `needed` bytes could not be stored.
     pub fn pause(&self, needed: u64, why: &str) {
-        let room = self.room();
+        let room = self.free_bytes();
         let mut pause = self.pause.lock().unwrap_or_else(PoisonError::into_inner);
         let span = match &*pause {
             // The failed download was in flight when the pause started.
@@ -215,13 +215,13 @@ impl Parts {
     }
 
     /// Opens the part of a medium; `None` if another process works on it.
-    pub fn part(&self, namespace: &str, id: &str) -> io::Result<Option<Part>> {
+    pub fn part(&self, namespace: &str, id: &str) -> io::Result<Option<LockedPart>> {
         let name = hex(digest(&SHA256, format!("{namespace}\0{id}").as_bytes()).as_ref());
         take(self.root.join(name))
     }
 }
 
-fn take(path: PathBuf) -> io::Result<Option<Part>> {
+fn take(path: PathBuf) -> io::Result<Option<LockedPart>> {
     let file = private_file::open(&path)?;
     match file.try_lock() {
         Ok(()) => {}
@@ -230,10 +230,10 @@ fn take(path: PathBuf) -> io::Result<Option<Part>> {
     }
     // The previous lock holder may have renamed it: then it is a whole file, and must not be touched.
     let is_ours = fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()));
-    Ok(is_ours.then(|| Part { path, file, is_written: AtomicBool::new(false), size: AtomicU64::default() }))
+    Ok(is_ours.then(|| LockedPart { path, file, is_written: AtomicBool::new(false), size: AtomicU64::default() }))
 }
 
-impl Part {
+impl LockedPart {
     /// Returns a second handle for a separate writer. Until [`end_writing`](Self::end_writing), the lock lasts as long as either handle.
     pub fn begin_writing(&self) -> io::Result<File> {
         self.is_written.store(true, Ordering::Relaxed);
@@ -285,7 +285,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for LockedPart {
     fn drop(&mut self) {
         // A process that starts at this moment has a copy of every open file: closing ours would not release the lock.
         if !*self.is_written.get_mut() {

@@ -16,7 +16,7 @@ use crate::engine::schedule::{Known, Schedule, Schedules};
 use crate::ingest::Starter;
 use crate::model::account::Account;
 use crate::model::activity::{Activity, Pace, newest};
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::providers::registry::ParseAccount;
 use crate::store::{Observation, Seen, Sighting, Signs, Store, StoreError};
@@ -60,7 +60,7 @@ impl Receiver for Arrivals {
         let (mut answers, mut woken) = (Vec::new(), Vec::new());
         for ((id, arrival), signs) in arrivals.into_iter().zip(signs) {
             // An account without a record is not of this provider, or is dead.
-            let Some(signs) = signs.filter(|signs| signs.state != TweetState::Dead) else { continue };
+            let Some(signs) = signs.filter(|signs| signs.state != ItemState::Dead) else { continue };
             match self.answer(&*schedule, &arrival, &signs, &mut received) {
                 Some(answer) => answers.push(answer),
                 None => woken.extend(wake(&*schedule, id, &arrival, &signs)),
@@ -101,7 +101,7 @@ impl Arrivals {
         let (lane, delay) = schedule.next(&known, at)?;
         let due = at.saturating_add(delay);
         let job = NewJob { id: mention.id.clone(), lane, due: Due::At(due) };
-        let is_later = signs.state == TweetState::Live && signs.next_due <= Some(due);
+        let is_later = signs.state == ItemState::Live && signs.next_due <= Some(due);
         match signs.checked_at {
             None => received.schedule.replace(&job),
             Some(_) if is_later => received.postpone.push(job),
@@ -109,7 +109,7 @@ impl Arrivals {
             Some(_) => received.promote.push(job),
         }
         let recent = schedule.recent(&known);
-        let answer = Observation::new(&mention.id, at, Seen::Found(account), TweetState::Live, Some(due));
+        let answer = Observation::new(&mention.id, at, Seen::Found(account), ItemState::Live, Some(due));
         Some(Observation { recent, ..answer })
     }
 }
@@ -155,7 +155,7 @@ fn wake(schedule: &dyn Schedule, id: &str, arrival: &Arrival<'_>, signs: &Signs)
     let lane = awake(schedule, signs, posted, at)?;
     let is_due = due <= at && signs.checked_at.is_some_and(|checked| checked < posted);
     let job = NewJob { id: id.to_owned(), lane, due: Due::At(at) };
-    (signs.state == TweetState::Live && (is_due || arrival.wakes(schedule, signs, at))).then_some((job, at))
+    (signs.state == ItemState::Live && (is_due || arrival.wakes(schedule, signs, at))).then_some((job, at))
 }
 
 fn sightings(mentions: &[&Mention]) -> Vec<Sighting> {

@@ -24,7 +24,7 @@ use self::by_pace::ByPace;
 use self::pace::pace;
 use self::schedule::{BySilence, Intervals, quiet_from};
 use super::apis::{learn_accounts, open_accounts};
-use super::community::shown::{COMMUNITY, are_wanted};
+use super::community::account_evidence::{COMMUNITY, are_wanted};
 use super::kind::{Opened, Opening, PipelineKind, Registered, Words};
 use super::visits::VISITS;
 use crate::base::clock::{self, Millis};

@@ -17,7 +17,7 @@ use super::judge::Item;
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::random;
-use crate::base::rarely::{Rarely, shown};
+use crate::base::rarely::{Rarely, escape_id};
 use crate::base::task;
 use crate::engine::error_log::{ErrorKind, ErrorPlace};
 use crate::engine::metrics::Metrics;
@@ -83,33 +83,33 @@ impl<T> Requested<T> {
 }
 
 #[derive(Default)]
-struct Part {
+struct BatchPart {
     jobs: Vec<Job>,
     tries: usize,
     /// Calls for some of them failed at least twice before.
     failed_before: bool,
 }
 
-impl Part {
+impl BatchPart {
     /// Splits it in half, in random order: in a fixed one, the same bad ids could use up all tries of each batch. Splits halves with more
     /// than `limit` ids, the limit of a call, into parts of that size.
-    fn halve(mut self, limit: usize, parts: &mut Vec<Part>) {
+    fn halve(mut self, limit: usize, parts: &mut Vec<BatchPart>) {
         if self.jobs.len() > 2 * limit {
             parts.extend(self.split(limit));
             return;
         }
         let jobs = self.jobs.split_off(self.jobs.len() / 2);
-        let second = Part { jobs, failed_before: self.failed_before, ..Part::default() };
-        let first = Part { jobs: self.jobs, failed_before: self.failed_before, ..Part::default() };
+        let second = BatchPart { jobs, failed_before: self.failed_before, ..BatchPart::default() };
+        let first = BatchPart { jobs: self.jobs, failed_before: self.failed_before, ..BatchPart::default() };
         parts.extend(if random::share() < 0.5 { [first, second] } else { [second, first] });
     }
 
-    fn split(self, limit: usize) -> impl Iterator<Item = Part> {
-        let Part { mut jobs, tries, failed_before } = self;
+    fn split(self, limit: usize) -> impl Iterator<Item = BatchPart> {
+        let BatchPart { mut jobs, tries, failed_before } = self;
         std::iter::from_fn(move || {
             let rest = jobs.split_off(limit.max(1).min(jobs.len()));
             let jobs = std::mem::replace(&mut jobs, rest);
-            (!jobs.is_empty()).then_some(Part { jobs, tries, failed_before })
+            (!jobs.is_empty()).then_some(BatchPart { jobs, tries, failed_before })
         })
     }
 }
@@ -187,7 +187,8 @@ impl<T: Item> Calls<'_, T> {
         // A stack: halves are finished before the next part starts.
         let limit = self.lookup.capabilities().batch_limit;
         // The batch was claimed with the limit of that time; the server may have turned out to take fewer ids.
-        let mut parts: Vec<Part> = self.parts(&batch.jobs).into_iter().flat_map(|part| part.split(limit)).collect();
+        let mut parts: Vec<BatchPart> =
+            self.parts(&batch.jobs).into_iter().flat_map(|part| part.split(limit)).collect();
         while let Some(part) = parts.pop() {
             let leave = match permit.take() {
                 Some(permit) => Some(permit),
@@ -244,20 +245,21 @@ impl<T: Item> Calls<'_, T> {
     /// halved. A lease has time for few timeouts, so the next batch continues: answered ids are no longer suspects. Suspects go in random
     /// parts. The first is smaller each time, because several ids may be bad. Each further part is twice as large, because all ids are
     /// suspects after an outage. In an outage the first call is enough.
-    fn parts(&self, jobs: &[Job]) -> Vec<Part> {
+    fn parts(&self, jobs: &[Job]) -> Vec<BatchPart> {
         let is_alone = |job: &&Job| self.alone.is_some_and(|lane| *job.lane == *lane);
         let (alone, together): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(is_alone);
         let alone = alone.into_iter().map(|job| vec![job.clone()]);
-        let mut parts: Vec<Part> =
-            alone.map(|jobs| Part { failed_before: self.suspicions.doubts(&jobs), jobs, ..Part::default() }).collect();
+        let mut parts: Vec<BatchPart> = alone
+            .map(|jobs| BatchPart { failed_before: self.suspicions.doubts(&jobs), jobs, ..BatchPart::default() })
+            .collect();
         if !together.is_empty() {
             parts.extend(self.parts_together(&together.into_iter().cloned().collect::<Vec<Job>>()));
         }
         parts
     }
 
-    fn parts_together(&self, jobs: &[Job]) -> Vec<Part> {
-        let part = |jobs, failed_before| Part { jobs, failed_before, ..Part::default() };
+    fn parts_together(&self, jobs: &[Job]) -> Vec<BatchPart> {
+        let part = |jobs, failed_before| BatchPart { jobs, failed_before, ..BatchPart::default() };
         let (mut doubted, mut least, mut others) = (Vec::new(), u32::MAX, Vec::new());
         for (job, times) in jobs.iter().zip(self.suspicions.times(jobs)) {
             // One failure is a hiccup, and may have hit all calls in flight.
@@ -309,7 +311,7 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    fn after(&self, error: LookupError, mut part: Part, parts: &mut Vec<Part>, requested: &mut Requested<T>) {
+    fn after(&self, error: LookupError, mut part: BatchPart, parts: &mut Vec<BatchPart>, requested: &mut Requested<T>) {
         match error {
             // Nothing is smaller than one id: an API that finds it too large is faulty.
             LookupError::BatchTooLarge(_) if part.jobs.len() <= 1 => {
@@ -336,7 +338,7 @@ impl<T: Item> Calls<'_, T> {
                 }
             }
             // The lookup has corrected its clock: one more try.
-            LookupError::Clock(_) if part.tries == 0 => parts.push(Part { tries: TRIES, ..part }),
+            LookupError::Clock(_) if part.tries == 0 => parts.push(BatchPart { tries: TRIES, ..part }),
             LookupError::Throttled { .. } | LookupError::Credential(_) | LookupError::Unready(_) => {
                 if let LookupError::Unready(_) = error {
                     requested.unready = Some(error.to_string());
@@ -371,7 +373,7 @@ impl<T: Item> Calls<'_, T> {
     }
 
     /// Handles a failed call: an outage, unless it failed before while others of its batch are answered.
-    fn failed(&self, why: String, part: Part, parts: &mut Vec<Part>, requested: &mut Requested<T>) {
+    fn failed(&self, why: String, part: BatchPart, parts: &mut Vec<BatchPart>, requested: &mut Requested<T>) {
         let others_are_answered = !requested.answered.is_empty();
         if part.failed_before && others_are_answered && requested.in_a_row < REFUSED_IN_A_ROW {
             requested.in_a_row += 1;
@@ -390,10 +392,10 @@ impl<T: Item> Calls<'_, T> {
     /// Reserves reads. Returns the part that fits into the budget; all of it if reads are not counted. The rest goes back unchanged.
     async fn within_budget(
         &self,
-        mut part: Part,
+        mut part: BatchPart,
         permit: Permit,
         requested: &mut Requested<T>,
-    ) -> Option<(Part, Permit)> {
+    ) -> Option<(BatchPart, Permit)> {
         let reads: Vec<Vec<String>> = requested.ids(&part.jobs).iter().map(|id| self.lookup.reads(id)).collect();
         let granted = match self.credentials.reserve_items(&permit, &reads).await {
             Ok(None) => return Some((part, permit)),
@@ -543,7 +545,7 @@ impl<T: Item> Calls<'_, T> {
         if answer.unsolicited > 0
             && let Some(objects) = self.suspicions.strangers.is_due(answer.unsolicited)
         {
-            let id = answer.stranger.as_deref().map_or_else(String::new, shown);
+            let id = answer.stranger.as_deref().map_or_else(String::new, escape_id);
             tracing::warn!(namespace, id, objects, "answers contain unrequested objects: they are not stored");
         }
         let other = |(asked, outcome): (&'_ String, &'_ Outcome<T>)| match outcome {
@@ -554,7 +556,7 @@ impl<T: Item> Calls<'_, T> {
         if let Some((asked, came)) = others.first()
             && let Some(posts) = self.suspicions.other_ids.is_due(others.len())
         {
-            let (id, came) = (shown(asked), shown(came));
+            let (id, came) = (escape_id(asked), escape_id(came));
             tracing::info!(
                 namespace,
                 id,

@@ -46,7 +46,7 @@ use crate::engine::schedule::adaptive::budget::Spending;
 use crate::engine::schedule::{Known, Next, Schedule, Schedules};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::model::account::Absence;
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::pipelines::store_call;
 use crate::providers::lookup::{Lookup, Outcome};
 use crate::quota::{Credentials, Permit};
@@ -126,7 +126,7 @@ impl<J: Judge> Handler for Refresher<J> {
                 let mut released = Handled::released(batch, outlook);
                 // Their answers may be stored nevertheless.
                 let again: Vec<Job> = released.release.extract_if(.., |job| naming.contains(&job.id)).collect();
-                name_again(again, &mut released);
+                redeliver(again, &mut released);
                 return released;
             }
         };
@@ -142,7 +142,7 @@ impl<J: Judge> Handler for Refresher<J> {
             if !again.is_empty() && handled.verdicts.is_empty() && handled.outlook == Outlook::Fine {
                 handled.outlook = Outlook::Outage("the queue of another pipeline takes no ids".to_owned());
             }
-            name_again(again, &mut handled);
+            redeliver(again, &mut handled);
         }
         // The job becomes a suspect, so that it spoils no other call. No more than that: the cause of a failure is never certain.
         let later = |job| (job, Verdict::Suspect { after: FAILED_RETRY_MS });
@@ -156,19 +156,19 @@ impl<J: Judge> Handler for Refresher<J> {
     }
 
     /// An answer may be stored whose ids of other kinds are not in their queue yet.
-    fn cut_off(&self, batch: &Batch) -> Handled {
+    fn handle_abandoned(&self, batch: &Batch) -> Handled {
         if self.fan_out.is_empty() {
             return Handled::released(batch, Outlook::Unchanged);
         }
         let mut handled = Handled { outlook: Outlook::Unchanged, ..Handled::default() };
-        name_again(batch.jobs.clone(), &mut handled);
+        redeliver(batch.jobs.clone(), &mut handled);
         handled
     }
 }
 
 /// Gives back jobs whose answers may be stored while the ids that they name are not queued. The process lives, so no lease expires.
 /// One delivery is counted: a job without any is known by its stored answer, and a second would only make batches smaller.
-fn name_again(jobs: Vec<Job>, handled: &mut Handled) {
+fn redeliver(jobs: Vec<Job>, handled: &mut Handled) {
     for job in jobs {
         match job.deliveries {
             0 => handled.verdicts.push((job, Verdict::Suspect { after: 0 })),
@@ -211,7 +211,7 @@ impl<J: Judge> Refresher<J> {
             *naming = std::mem::take(&mut judged.named.naming);
             following = judged.named.record(&self.fan_out).await?;
             if self.save(&judged.observations).await? > 0 {
-                self.heed_refusals(&mut judged).await?;
+                self.apply_stored_refusals(&mut judged).await?;
             }
             done.tally = [(wave::FOUND, judged.found), (wave::MISSED, judged.missed)]
                 .map(|(counter, by)| (counter, i64::try_from(by).unwrap_or(i64::MAX)))
@@ -276,7 +276,7 @@ impl<J: Judge> Refresher<J> {
                 Outcome::Found(item) => {
                     judged.found += 1;
                     // As the store will accept or refuse it.
-                    let taken = |known: &Standing| known.state != TweetState::Dead && known.checked_at <= Some(at);
+                    let taken = |known: &Standing| known.state != ItemState::Dead && known.checked_at <= Some(at);
                     if !self.fan_out.is_empty() && standing.as_ref().is_none_or(taken) {
                         // Delivered again: the worker that stored the answer before may have died before it scheduled the ids.
                         let before = standing.as_ref().filter(|_| job.deliveries == 0);
@@ -343,7 +343,7 @@ impl<J: Judge> Refresher<J> {
                 if let (Some(_), Some((_, delay))) = (&follow, &mut next) {
                     *delay = 0;
                 }
-                (Seen::Found(item), TweetState::Live, next)
+                (Seen::Found(item), ItemState::Live, next)
             }
             Outcome::Broken(why) => {
                 counters.broken.add(1);
@@ -355,15 +355,15 @@ impl<J: Judge> Refresher<J> {
                 }
                 // It proves neither that the item lives nor that it is gone: state and lane stay.
                 let regular = regular(created_at());
-                match standing.filter(|known| known.state == TweetState::Unavailable) {
+                match standing.filter(|known| known.state == ItemState::Unavailable) {
                     Some(known) => {
                         let next = regular.map(|(lane, _)| self.slow(terms, lane.patience, known.missing_since, at));
-                        (Seen::Broken(why), TweetState::Unavailable, next)
+                        (Seen::Broken(why), ItemState::Unavailable, next)
                     }
                     None => {
                         // After two unreadable answers in a row, it is not looked up a third time.
                         let is_first = standing.is_none_or(|known| known.unreadable.is_none());
-                        (Seen::Broken(why), TweetState::Live, once_more(is_first).or(regular))
+                        (Seen::Broken(why), ItemState::Live, once_more(is_first).or(regular))
                     }
                 }
             }
@@ -388,23 +388,23 @@ impl<J: Judge> Refresher<J> {
                 let is_doubted = at.saturating_sub(since) < confirmed_after;
                 let doubted = || once_more(is_doubted).map(|(lane, _)| (lane, confirmed_after));
                 let (state, mut next) = match once_more(terms.wave).or_else(doubted) {
-                    Some(next) => (TweetState::Live, Some(next)),
-                    None if ends_unfound => (TweetState::Ended, None),
+                    Some(next) => (ItemState::Live, Some(next)),
+                    None if ends_unfound => (ItemState::Ended, None),
                     None => self.missed(terms, regular, (misses, since, was_found), once, at),
                 };
                 if let (Some(Absence::Protected), Some((_, delay))) = (reason, &mut next) {
                     *delay = self.unavailable.refused_delay(*delay, since, at);
                 }
                 let is_confirmed = match state {
-                    TweetState::Unavailable => true,
-                    TweetState::Ended => !ends_unfound,
-                    TweetState::Live | TweetState::Dead => false,
+                    ItemState::Unavailable => true,
+                    ItemState::Ended => !ends_unfound,
+                    ItemState::Live | ItemState::Dead => false,
                 };
                 forget = is_confirmed && !terms.wave && self.unavailable.forgets(reason, at.saturating_sub(since));
                 (Seen::Missing { misses, since, reason, handle }, state, next)
             }
         };
-        let state = if next.is_none() { TweetState::Ended } else { state };
+        let state = if next.is_none() { ItemState::Ended } else { state };
         let next_due = next.as_ref().map(|(_, delay)| at.saturating_add(*delay));
         let verdict = next.map_or(Verdict::Finish, |(lane, delay)| Verdict::Reschedule { lane, due: delay.into() });
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget, recent }, verdict)
@@ -419,15 +419,15 @@ impl<J: Judge> Refresher<J> {
         (misses, since, was_found): (i64, Millis, bool),
         once: bool,
         at: Millis,
-    ) -> (TweetState, Option<Next>) {
+    ) -> (ItemState, Option<Next>) {
         let miss_state = self.unavailable.judge(misses, since, at, terms.wave);
         let Some((lane, _)) = regular else {
             let lane = if once { Lane::once() } else { self.unavailable.lane.clone() };
             let again = Some((lane, self.unavailable.span(terms.wave)));
             return match miss_state {
-                MissState::Suspected => (TweetState::Live, again),
-                MissState::Unavailable if terms.wave => (TweetState::Unavailable, again),
-                MissState::Unavailable | MissState::Ended => (TweetState::Ended, None),
+                MissState::Suspected => (ItemState::Live, again),
+                MissState::Unavailable if terms.wave => (ItemState::Unavailable, again),
+                MissState::Unavailable | MissState::Ended => (ItemState::Ended, None),
             };
         };
         match miss_state {
@@ -447,10 +447,10 @@ impl<J: Judge> Refresher<J> {
                         (lane, delay)
                     }
                 };
-                (TweetState::Live, Some(next))
+                (ItemState::Live, Some(next))
             }
-            MissState::Unavailable => (TweetState::Unavailable, Some(self.slow(terms, lane.patience, Some(since), at))),
-            MissState::Ended => (TweetState::Ended, None),
+            MissState::Unavailable => (ItemState::Unavailable, Some(self.slow(terms, lane.patience, Some(since), at))),
+            MissState::Ended => (ItemState::Ended, None),
         }
     }
 
@@ -487,7 +487,7 @@ impl<J: Judge> Refresher<J> {
 
     /// Applies the stored state to refused answers: late ones, and those about dead items. (A worker that died before it settled leaves
     /// such a difference, too.)
-    async fn heed_refusals(&self, judged: &mut Answers<J::Item>) -> Result<(), StoreError> {
+    async fn apply_stored_refusals(&self, judged: &mut Answers<J::Item>) -> Result<(), StoreError> {
         let ids: Vec<String> = judged.jobs.iter().map(|job| job.id.clone()).collect();
         let standings = self.store.standing(&self.namespace, &ids).await?;
         let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave(), has_none: false };
@@ -503,16 +503,16 @@ impl<J: Judge> Refresher<J> {
             let interval = regular.as_ref().map_or(self.unavailable.lane.patience, |(lane, _)| lane.patience);
             let slow = || self.slow(&terms, interval, known.missing_since, seen.answered_at);
             let (lane, delay) = match known.state {
-                TweetState::Dead => {
+                ItemState::Dead => {
                     *verdict = Verdict::Bury { reason: "dead in the store".to_owned() };
                     continue;
                 }
-                TweetState::Ended if is_refused => {
+                ItemState::Ended if is_refused => {
                     *verdict = Verdict::Finish;
                     continue;
                 }
-                TweetState::Live if is_refused => regular.unwrap_or_else(slow),
-                TweetState::Unavailable if is_refused => slow(),
+                ItemState::Live if is_refused => regular.unwrap_or_else(slow),
+                ItemState::Unavailable if is_refused => slow(),
                 _ => continue,
             };
             *verdict = Verdict::Reschedule { lane, due: delay.into() };

@@ -10,7 +10,7 @@ use crate::base::clock::Millis;
 use crate::engine::queue::{Due, NewJob};
 use crate::engine::schedule::Schedules;
 use crate::ingest::Starter;
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::store::{Sighting, Store, StoreError};
 
@@ -48,7 +48,7 @@ impl Receiver for Owners {
         let known = self.store.standing(&self.namespace, &ids).await?;
         let mut due = Vec::new();
         for ((id, posted), known) in posted.into_iter().zip(known) {
-            let Some(known) = known.filter(|known| known.state == TweetState::Live) else { continue };
+            let Some(known) = known.filter(|known| known.state == ItemState::Live) else { continue };
             let visited = match known.checked_at {
                 Some(visited) if posted > visited => visited,
                 Some(_) => continue,

@@ -25,7 +25,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Due, Job, Lane, Verdict};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::model::account::Absence;
-use crate::model::post::{Tweet, TweetState};
+use crate::model::post::{ItemState, Tweet};
 use crate::model::relation::{Partial, Side};
 use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, park_of_witness, permit_for};
 use crate::pipelines::page_call::{self, Failed, Reservation};
@@ -37,7 +37,7 @@ use crate::providers::metered::{CallReport, metered};
 use crate::providers::relations::{Listing, Member, Members, PageRequest, RelationPage, Relations};
 use crate::quota::{Credential, Credentials, Park, Permit};
 use crate::store::{
-    CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, EdgePage, Edges, End, MemberSeen, NewCrawl, NewTweet, Next,
+    CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, EdgePage, Edges, End, MemberSeen, NewCrawl, NewItem, Next,
     Observation, Seen, Store, StoreError, StoredAccount, WaveGuard, Way,
 };
 
@@ -196,7 +196,7 @@ impl ListReader {
         if crawl.is_none() {
             // The queue has a list that the store does not know. The store records it, unless its owner asked to be forgotten.
             let row =
-                NewTweet { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None, read_at: None };
+                NewItem { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None, read_at: None };
             self.store.record(&self.namespace, now, &Way::of("queue"), &[row]).await?;
             crawl = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
         }
@@ -515,7 +515,7 @@ impl ListReader {
                 };
                 let summary = crawls.first().and_then(|crawl| serde_json::to_string(crawl).ok()).unwrap_or_default();
                 let item = Tweet { id: job.id.clone(), raw: summary, ..Tweet::default() };
-                (Seen::Found(item), TweetState::Live, Some(next))
+                (Seen::Found(item), ItemState::Live, Some(next))
             }
             After::Absent(reason) => self.absent(job, at, reason).await?,
         };
@@ -545,16 +545,16 @@ impl ListReader {
         job: &Job,
         at: Millis,
         reason: Option<Absence>,
-    ) -> Result<(Seen, TweetState, Option<(Lane, Millis)>), Outlook> {
+    ) -> Result<(Seen, ItemState, Option<(Lane, Millis)>), Outlook> {
         let known = self.in_time(self.store.standing(&self.namespace, std::slice::from_ref(&job.id))).await?;
         let before = known.into_iter().flatten().next();
         let (misses, since) = before.map_or((1, at), |known| (known.misses + 1, known.missing_since.unwrap_or(at)));
         let seen = Seen::Missing { misses, since, reason, handle: None };
         let UnavailableSettings { lane, confirmed_after, .. } = &self.unavailable;
         Ok(match self.unavailable.judge(misses, since, at, false) {
-            MissState::Suspected => (seen, TweetState::Live, Some((self.lane_of(job), *confirmed_after))),
-            MissState::Unavailable => (seen, TweetState::Unavailable, Some((lane.clone(), lane.patience))),
-            MissState::Ended => (seen, TweetState::Ended, None),
+            MissState::Suspected => (seen, ItemState::Live, Some((self.lane_of(job), *confirmed_after))),
+            MissState::Unavailable => (seen, ItemState::Unavailable, Some((lane.clone(), lane.patience))),
+            MissState::Ended => (seen, ItemState::Ended, None),
         })
     }
 

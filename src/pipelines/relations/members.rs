@@ -13,7 +13,7 @@ use futures::future::join_all;
 use crate::base::clock::Millis;
 use crate::engine::metrics::Metrics;
 use crate::model::relation::Side;
-use crate::pipelines::community::shown::{COMMUNITY, Shown};
+use crate::pipelines::community::account_evidence::{AccountEvidence, COMMUNITY};
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Mention, Named, Received, Target};
 use crate::providers::relations::Members;
@@ -41,8 +41,8 @@ fn is_new(known: Option<&Standing>) -> bool {
 
 fn shown_by(owner: &str, side: Side, members: Vec<String>) -> Mention {
     let shown = match side {
-        Side::Followers => Shown { followers: members, ..Shown::default() },
-        Side::Friends => Shown { friends: members, ..Shown::default() },
+        Side::Followers => AccountEvidence { followers: members, ..AccountEvidence::default() },
+        Side::Friends => AccountEvidence { friends: members, ..AccountEvidence::default() },
     };
     // Only texts: it cannot fail.
     let object = serde_json::to_string(&shown).ok();

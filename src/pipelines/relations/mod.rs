@@ -27,7 +27,7 @@ use self::members::Recruits;
 use self::removal::Removal;
 use self::schedule::Visits;
 use super::apis::open_relations;
-use super::community::shown::{COMMUNITY, are_wanted};
+use super::community::account_evidence::{COMMUNITY, are_wanted};
 use super::kind::{ListPages, ListTerms, Opened, Opening, PipelineKind, Words, Work};
 use super::profiles::PROFILES;
 use crate::base::clock::{self, Millis};

@@ -1,7 +1,7 @@
 //! Hands the posts of a page to the starter, with possible dates. Posts that cannot be scheduled are at least stored.
 
 use crate::base::clock::{self, Millis};
-use crate::base::rarely::{Rarely, shown};
+use crate::base::rarely::{Rarely, escape_id};
 use crate::ingest::{Queued, Starter, StarterError};
 use crate::model::post::{Ingested, SECONDS_BELOW};
 use crate::pipelines::timelines::counters::Polls;
@@ -72,7 +72,7 @@ impl HandOver<'_> {
         if dated.is_corrected {
             self.polls.posts_misdated.add(1);
             if let Some(posts) = self.lines.misdated.is_due(1) {
-                let (id, given) = (shown(&tweet.id), tweet.created_at);
+                let (id, given) = (escape_id(&tweet.id), tweet.created_at);
                 tracing::warn!(
                     id,
                     given,
@@ -97,7 +97,7 @@ impl HandOver<'_> {
         if let Some(all) = self.lines.refused.is_due(posts.len()) {
             tracing::warn!(
                 source = self.source,
-                id = shown(&first.id),
+                id = escape_id(&first.id),
                 why,
                 posts = all,
                 "a post cannot be scheduled: it is only stored"

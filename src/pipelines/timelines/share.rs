@@ -27,7 +27,7 @@ struct Places {
     slow: Arc<Semaphore>,
     in_flight: Mutex<usize>,
     /// Sources whose last poll was slow, by namespace and name.
-    known: Mutex<HashSet<(String, String)>>,
+    slow_sources: Mutex<HashSet<(String, String)>>,
 }
 
 impl Share {
@@ -36,7 +36,13 @@ impl Share {
     pub fn new(concurrency: Reloadable<usize>) -> Self {
         let ordinary = (*concurrency.load()).max(1);
         let slow = Arc::new(Semaphore::new(ordinary * SLOW_PLACES));
-        Self(Arc::new(Places { ordinary, concurrency, slow, in_flight: Mutex::default(), known: Mutex::default() }))
+        Self(Arc::new(Places {
+            ordinary,
+            concurrency,
+            slow,
+            in_flight: Mutex::default(),
+            slow_sources: Mutex::default(),
+        }))
     }
 
     /// Polls a source in its place; `None` if it is known to be slow and no slow place is free.
@@ -44,15 +50,15 @@ impl Share {
         let source = (namespace.to_owned(), name.to_owned());
         let mut poll = std::pin::pin!(poll);
         let mut place = None;
-        if self.known().contains(&source) {
+        if self.slow_sources().contains(&source) {
             place = Some(self.slow_place()?);
         }
         if let Ok(polled) = tokio::time::timeout(SLOW_AFTER, &mut poll).await {
-            self.known().remove(&source);
+            self.slow_sources().remove(&source);
             return Some(polled);
         }
         if place.is_none() {
-            self.known().insert(source);
+            self.slow_sources().insert(source);
             place = self.slow_place();
         }
         let polled = poll.await;
@@ -60,8 +66,8 @@ impl Share {
         Some(polled)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashSet<(String, String)>> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slow_sources(&self) -> std::sync::MutexGuard<'_, HashSet<(String, String)>> {
+        self.0.slow_sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn slow_place(&self) -> Option<SlowPlace> {
@@ -117,7 +123,7 @@ mod tests {
         assert_eq!(*concurrency.load(), 2);
         // A source that is fast again is like any other.
         assert_eq!(share.poll("n", "a", async { 7 }).await, Some(7));
-        assert!(!share.known().contains(&("n".to_owned(), "a".to_owned())));
-        assert_eq!(share.known().len(), 8);
+        assert!(!share.slow_sources().contains(&("n".to_owned(), "a".to_owned())));
+        assert_eq!(share.slow_sources().len(), 8);
     }
 }

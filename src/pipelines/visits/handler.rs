@@ -23,7 +23,7 @@ use crate::engine::schedule::visits::classes::Rules;
 use crate::engine::schedule::visits::rhythm::Rhythm;
 use crate::engine::schedule::{Known, Schedules};
 use crate::engine::worker::{Handled, Handler, Outlook};
-use crate::model::post::{Tweet, TweetState};
+use crate::model::post::{ItemState, Tweet};
 use crate::model::provider::Provider;
 use crate::pipelines::refresh::UnavailableSettings;
 use crate::pipelines::store_call;
@@ -128,7 +128,7 @@ impl Learning for Learnt<'_> {
 
 struct After {
     seen: Seen,
-    state: TweetState,
+    state: ItemState,
     lane: Lane,
     delay: Millis,
     spent: Option<Spending>,
@@ -216,7 +216,7 @@ impl Visitor {
         let summary = VisitSummary::new(&*schedule, &known, posts, *now, delay);
         let raw = serde_json::to_string(&summary).unwrap_or_default();
         let item = Tweet { id: job.id.clone(), raw, ..Tweet::default() };
-        After { seen: Seen::Found(item), state: TweetState::Live, lane, delay, spent, outlook: Outlook::Fine }
+        After { seen: Seen::Found(item), state: ItemState::Live, lane, delay, spent, outlook: Outlook::Fine }
     }
 
     /// Next visit of an account whose timeline could not be read. A refusal may affect all accounts, for example if the instance now
@@ -232,13 +232,13 @@ impl Visitor {
         };
         let seen = Seen::Broken(why);
         let (state, lane, delay) = match (is_gone, is_own || is_alone) {
-            (true, _) => (TweetState::Unavailable, self.unavailable.lane.clone(), self.unavailable.lane.patience),
+            (true, _) => (ItemState::Unavailable, self.unavailable.lane.clone(), self.unavailable.lane.patience),
             (false, true) => {
                 let longest = clock::span(self.unavailable.confirmed_after.max(1));
                 let delay = pause(self.shortest.min(longest), longest, failures);
-                (TweetState::Live, self.waiting(delay), delay)
+                (ItemState::Live, self.waiting(delay), delay)
             }
-            (false, false) => (TweetState::Live, self.soon(), clock::millis(self.shortest)),
+            (false, false) => (ItemState::Live, self.soon(), clock::millis(self.shortest)),
         };
         tracing::debug!(account = job.id, at, tried_again_in_ms = delay, "a timeline cannot be read");
         Ok(After { seen, state, lane, delay, spent: None, outlook })

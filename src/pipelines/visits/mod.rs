@@ -26,7 +26,7 @@ use self::handler::{Accounts, Visitor};
 use self::report::Telling;
 use self::signs::Signs;
 use super::apis::open_api;
-use super::community::shown::{COMMUNITY, are_wanted};
+use super::community::account_evidence::{COMMUNITY, are_wanted};
 use super::kind::{Opened, Opening, PipelineKind, Words, Work};
 use super::timelines::counters::Polls;
 use super::timelines::reader::{InCommon, Reader};
@@ -47,7 +47,7 @@ pub const VISITS: &str = "visits";
 
 /// One pipeline for each provider in the settings and each part, if `visits.collect` is on.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Timelines;
+pub struct AccountVisits;
 
 /// Pipeline of a part of a provider's followed accounts. The first one has the plain name.
 #[must_use]
@@ -68,7 +68,7 @@ pub fn holds_visits(namespace: &str) -> bool {
 }
 
 #[async_trait]
-impl PipelineKind for Timelines {
+impl PipelineKind for AccountVisits {
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
         if !settings.visits.collect {
             return Ok(Vec::new());

@@ -7,7 +7,7 @@ use crate::base::clock::Millis;
 use crate::engine::metrics::Metrics;
 use crate::engine::worker::Outlook;
 use crate::model::account::Person;
-use crate::pipelines::community::shown::{COMMUNITY, Shown};
+use crate::pipelines::community::account_evidence::{AccountEvidence, COMMUNITY};
 use crate::pipelines::refresh::{Mention, Named, Target, schedule_each};
 use crate::pipelines::store_call;
 use crate::providers::timeline::Post;
@@ -42,7 +42,7 @@ impl Telling {
         for (post, &at) in posts.iter().zip(made_at) {
             let (account, id) = (report.account.clone(), post.tweet.id.clone());
             sightings.push(Sighting { account: account.clone(), post: id.clone(), at });
-            let shown = Shown::by_post(false, (self.people)(&post.tweet.raw));
+            let shown = AccountEvidence::by_post(false, (self.people)(&post.tweet.raw));
             if !shown.names_no_account() {
                 // Only texts: it cannot fail.
                 let object = serde_json::to_string(&shown).ok();

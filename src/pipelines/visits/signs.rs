@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use crate::engine::queue::{Due, NewJob};
 use crate::engine::schedule::{Known, Schedules};
 use crate::ingest::Starter;
-use crate::model::post::TweetState;
+use crate::model::post::ItemState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::store::{Store, StoreError};
 
@@ -34,10 +34,10 @@ impl Receiver for Signs {
         for (id, known) in ids.iter().zip(self.store.standing(&self.namespace, &ids).await?) {
             let waits = known.is_some_and(|known| match known.state {
                 // If it was visited since the lookup, its posts are read already.
-                TweetState::Live => known.checked_at.is_some_and(|visited| visited < now),
+                ItemState::Live => known.checked_at.is_some_and(|visited| visited < now),
                 // An account that could not be read may be open again, and may never have been read before.
-                TweetState::Unavailable => known.checked_at.is_none_or(|visited| visited < now),
-                TweetState::Ended | TweetState::Dead => false,
+                ItemState::Unavailable => known.checked_at.is_none_or(|visited| visited < now),
+                ItemState::Ended | ItemState::Dead => false,
             });
             if let Some((lane, _)) = schedule.first(&Known::new(id, None), now).filter(|_| waits) {
                 due.push(NewJob { id: id.clone(), lane, due: Due::At(now) });

@@ -18,10 +18,10 @@ use super::{Bluesky, errors, refused, views};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
-use crate::providers::asked::{all_folded, batch, by_handle, share, with_id};
 use crate::providers::auth;
 use crate::providers::handles::Handles;
 use crate::providers::http::Reply;
+use crate::providers::id_outcomes::{all_folded, assign_objects, batch, by_handle, with_id};
 use crate::providers::lookup::{
     Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, object, text, whole,
 };
@@ -65,7 +65,7 @@ impl Lookup<Account> for Accounts {
             return Ok(Answer::all(&Outcome::Absent(reason), &ids, quota));
         }
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        reply.answer(quota, |body| share(&ids, vec![whole(&text(body))?], read_account))
+        reply.answer(quota, |body| assign_objects(&ids, vec![whole(&text(body))?], read_account))
     }
 }
 
@@ -128,7 +128,7 @@ fn read_as(
     read: impl Fn(&str) -> (Option<String>, Result<Account, String>),
 ) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
     let body = object(body)?;
-    share(asked, views(&body, "profiles", |body| body.profiles)?, read)
+    assign_objects(asked, views(&body, "profiles", |body| body.profiles)?, read)
 }
 
 /// Reads one profile view, also the author in a post view, which has no counts and no description.

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use self::post::{indexed_at, moment, sort_time};
-use super::asked::{batch, share};
+use super::id_outcomes::{assign_objects, batch};
 use crate::base::clock::Millis;
 use crate::model::account::Absence;
 use crate::model::post::Tweet;
@@ -183,7 +183,7 @@ struct Body<'a> {
 
 pub fn read_answer(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = object(body)?;
-    share(ids, views(&body, "posts", |body| body.posts)?, post::read)
+    assign_objects(ids, views(&body, "posts", |body| body.posts)?, post::read)
 }
 
 /// Views in a body, taken out by `pick`; `of` names them in the error.

@@ -7,7 +7,7 @@ use super::account::NO_HANDLE;
 use super::uri;
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, SECONDS_BELOW, Tweet};
-use crate::providers::asked::with_id;
+use crate::providers::id_outcomes::with_id;
 use crate::providers::scalar::{self, present};
 
 /// Fields still as JSON: an odd one must not lose the others.

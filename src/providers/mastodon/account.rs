@@ -17,10 +17,10 @@ use super::{Calls, Mastodon, answered, capabilities_with, check_id, errors, refu
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
-use crate::providers::asked::{all_folded, batch, folded, with_id};
 use crate::providers::auth;
 use crate::providers::handles::Handles;
 use crate::providers::http::Reply;
+use crate::providers::id_outcomes::{all_folded, batch, folded, with_id};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;

@@ -32,7 +32,7 @@ use self::batches::Batches;
 pub use self::batches::Calls;
 use self::description::InstanceAddress;
 pub use self::status::id_of;
-use super::asked::{batch, share};
+use super::id_outcomes::{assign_objects, batch};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::random;
 use crate::model::post::Tweet;
@@ -305,7 +305,7 @@ pub fn answered<T: Clone>(
             vec![object]
         }
     };
-    share(ids, objects, read)
+    assign_objects(ids, objects, read)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::post::{Details, Metrics, Tweet};
-use crate::providers::asked::with_id;
+use crate::providers::id_outcomes::with_id;
 use crate::providers::scalar::{self, present};
 
 /// Fields still as JSON: an odd one must not lose the others.

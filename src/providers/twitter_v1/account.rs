@@ -15,8 +15,8 @@ use crate::base::clock::Millis;
 use crate::model::account::{Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
 use crate::model::post::TweetId;
-use crate::providers::asked::{all_folded, batch, by_handle, share, with_id};
 use crate::providers::handles::Handles;
+use crate::providers::id_outcomes::{all_folded, assign_objects, batch, by_handle, with_id};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, list, text};
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
@@ -51,7 +51,7 @@ impl Handles for Accounts {
 
     async fn resolve(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
         let handles = all_folded(handles);
-        let read = |body: &[u8]| share(&handles, list(&text(body), "accounts")?, by_handle(read_account));
+        let read = |body: &[u8]| assign_objects(&handles, list(&text(body), "accounts")?, by_handle(read_account));
         self.ask("screen_name", &handles, credential, read).await
     }
 }
@@ -83,7 +83,7 @@ impl Accounts {
 
 /// Reads a list of accounts in any order, without the missing ones.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
-    share(ids, list(&text(body), "accounts")?, read_account)
+    assign_objects(ids, list(&text(body), "accounts")?, read_account)
 }
 
 /// Reads one account, also an author in a post.

@@ -2,7 +2,7 @@
 
 use super::object::{Object, error_text};
 use crate::model::post::Tweet;
-use crate::providers::asked::Asked;
+use crate::providers::id_outcomes::IdOutcomes;
 use crate::providers::lookup::{LookupError, Outcome, Strangers, text};
 use crate::providers::pieces::{Piece, walk};
 
@@ -13,7 +13,7 @@ use crate::providers::pieces::{Piece, walk};
 /// broken then. A broken object costs no other.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = text(body);
-    let mut asked = Asked::new(ids);
+    let mut asked = IdOutcomes::new(ids);
     let names_the_missing = match body.trim_start().as_bytes().first() {
         Some(b'[') => {
             walk(&body, |walk| walk.list(|piece| returned(&mut asked, None, piece)))?;
@@ -57,7 +57,7 @@ fn mapped<'a>(body: &'a str, mut each: impl FnMut(&str, Piece<'a, Object<'a>>)) 
 }
 
 /// Takes a returned object. In the map form `key` is the requested id, and the object's own may differ.
-fn returned(asked: &mut Asked<'_, Tweet>, key: Option<&str>, Piece { text, value }: Piece<'_, Object<'_>>) {
+fn returned(asked: &mut IdOutcomes<'_, Tweet>, key: Option<&str>, Piece { text, value }: Piece<'_, Object<'_>>) {
     let own = match (key, &value) {
         (None, Ok(object)) => object.id().ok().map(|id| id.to_string()),
         _ => None,

@@ -19,7 +19,7 @@ use reqwest::{Method, Request, Url};
 
 pub use self::answer::read as read_answer;
 pub use self::object::{parse_ingested, parse_tweet};
-use super::asked::batch;
+use super::id_outcomes::batch;
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
 use crate::providers::auth::Auth;

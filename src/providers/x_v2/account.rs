@@ -21,8 +21,8 @@ use crate::base::clock::Millis;
 use crate::model::account::{Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
 use crate::model::post::TweetId;
-use crate::providers::asked::{Asked, all_folded, batch, by_handle, with_id};
 use crate::providers::handles::Handles;
+use crate::providers::id_outcomes::{IdOutcomes, all_folded, batch, by_handle, with_id};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
@@ -68,7 +68,7 @@ impl Handles for Accounts {
 
     async fn resolve(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
         let handles = all_folded(handles);
-        let found = |asked: &mut Asked<'_, Account>, data: Vec<&RawValue>| {
+        let found = |asked: &mut IdOutcomes<'_, Account>, data: Vec<&RawValue>| {
             asked.give(data, by_handle(|raw| read_account(raw, true)));
         };
         let read =
@@ -105,7 +105,7 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Stran
     answered(body, BY_ID, ids, found, |problem| Outcome::Absent(problem.reason()))
 }
 
-fn found(asked: &mut Asked<'_, Account>, data: Vec<&RawValue>) {
+fn found(asked: &mut IdOutcomes<'_, Account>, data: Vec<&RawValue>) {
     asked.give(data, |raw| read_account(raw, true));
 }
 

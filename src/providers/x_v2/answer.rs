@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::post::Post;
 use crate::model::account::Absence;
 use crate::model::post::{Tweet, TweetId};
-use crate::providers::asked::{Asked, folded};
+use crate::providers::id_outcomes::{IdOutcomes, folded};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, object, text};
 use crate::providers::scalar;
 
@@ -85,7 +85,7 @@ pub fn answered<T: Clone>(
     body: &[u8],
     subject: Subject,
     ids: &[String],
-    found: impl FnOnce(&mut Asked<'_, T>, Vec<&RawValue>),
+    found: impl FnOnce(&mut IdOutcomes<'_, T>, Vec<&RawValue>),
     missing: impl Fn(&Problem<'_>) -> Outcome<T>,
 ) -> Result<(Vec<Outcome<T>>, Strangers), LookupError> {
     let body = object(body)?;
@@ -104,7 +104,7 @@ pub fn answered<T: Clone>(
         let what = if body.errors.is_some() { "a success that says error" } else { "an object without data" };
         return Err(LookupError::BadAnswer(what.to_owned()));
     }
-    let mut asked = Asked::new(ids);
+    let mut asked = IdOutcomes::new(ids);
     found(&mut asked, data.unwrap_or_default());
     for problem in problems.iter().filter(|problem| problem.is_about(subject)) {
         let texts = [problem.value, problem.resource_id].into_iter().flatten().filter_map(scalar::string);
@@ -118,7 +118,7 @@ pub fn answered<T: Clone>(
 
 /// Assigns each post to its own id, or to an earlier id of its history without a post of its own. X returns each version of an edited
 /// post under the version's own id (twarc-csv's recordings). Its page on the lookup says that it always returns the last version.
-fn found(asked: &mut Asked<'_, Tweet>, data: Vec<&RawValue>) {
+fn found(asked: &mut IdOutcomes<'_, Tweet>, data: Vec<&RawValue>) {
     let mut edited = Vec::new();
     for raw in data {
         let post = Post::parse(raw.get());

@@ -141,7 +141,7 @@ impl Fields {
             let fields = READ.into_iter().chain(PUBLIC).chain(PRIVATE);
             match name {
                 ALL => asked.extend(PUBLIC),
-                name => drop(asked.insert(known(name, fields.clone()).ok_or_else(|| {
+                name => drop(asked.insert(find_name(name, fields.clone()).ok_or_else(|| {
                     format!(
                         "fields: {name:?} is not a field of a post: write all, or any of {}",
                         names.list(fields, ", ")
@@ -150,7 +150,7 @@ impl Fields {
             }
         }
         let expansions = listed(expansions).map(|name| {
-            known(name, EXPANSIONS).ok_or_else(|| {
+            find_name(name, EXPANSIONS).ok_or_else(|| {
                 format!("expansions: {name:?} is not an expansion: write any of {}", names.list(EXPANSIONS, ", "))
             })
         });
@@ -179,7 +179,7 @@ fn listed(names: &str) -> impl Iterator<Item = &str> {
     names.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
 
-fn known(name: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
+fn find_name(name: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
     names.into_iter().find(|known| *known == name || FieldNames::Post.of(known) == name)
 }
 
@@ -187,34 +187,37 @@ fn known(name: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'
 mod tests {
     use super::*;
 
-    fn asked(names: FieldNames, fields: &str, expansions: &str) -> Vec<(&'static str, String)> {
+    fn build_parameters(names: FieldNames, fields: &str, expansions: &str) -> Vec<(&'static str, String)> {
         let fields = Fields::new(names, fields, expansions).unwrap();
         fields.parameters().map(|(parameter, names)| (parameter, names.to_owned())).collect()
     }
 
     #[test]
     fn what_the_product_reads_is_always_asked_for() {
-        let [(parameter, least)] = &asked(FieldNames::Tweet, "", "")[..] else { panic!() };
+        let [(parameter, least)] = &build_parameters(FieldNames::Tweet, "", "")[..] else { panic!() };
         assert_eq!((*parameter, least), ("tweet.fields", &READ.join(",")));
-        let [(_, some)] = &asked(FieldNames::Tweet, " geo ,lang, ", "")[..] else { panic!() };
+        let [(_, some)] = &build_parameters(FieldNames::Tweet, " geo ,lang, ", "")[..] else { panic!() };
         assert_eq!(*some, READ.join(",").replace("in_reply", "geo,in_reply"));
         let all: Vec<_> = Fields::default().parameters().map(|(_, names)| names.to_owned()).collect();
-        assert_eq!(asked(FieldNames::Tweet, "all", "")[0].1, all[0]);
+        assert_eq!(build_parameters(FieldNames::Tweet, "all", "")[0].1, all[0]);
         assert!(PRIVATE.iter().all(|name| !all[0].contains(name)) && PUBLIC.iter().all(|name| all[0].contains(name)));
-        assert!(asked(FieldNames::Tweet, "all, organic_metrics", "")[0].1.contains(",organic_metrics,"));
+        assert!(build_parameters(FieldNames::Tweet, "all, organic_metrics", "")[0].1.contains(",organic_metrics,"));
     }
 
     #[test]
     fn either_document_s_names_are_taken_and_the_chosen_one_s_are_sent() {
         for given in ["note_tweet, edit_history_tweet_ids", "note_post, edit_history_post_ids"] {
-            let [(parameter, fields)] = &asked(FieldNames::Post, given, "")[..] else { panic!() };
+            let [(parameter, fields)] = &build_parameters(FieldNames::Post, given, "")[..] else { panic!() };
             assert_eq!(*parameter, "post.fields");
             assert_eq!(*fields, READ.join(",").replace("tweet", "post"));
         }
         let expansions = "referenced_posts.id, author_id, attachments.media_source_tweet";
-        let tweet = &asked(FieldNames::Tweet, "", expansions)[1];
+        let tweet = &build_parameters(FieldNames::Tweet, "", expansions)[1];
         assert_eq!((tweet.0, &*tweet.1), ("expansions", &*format!("{SOURCE},author_id,referenced_tweets.id")));
-        assert_eq!(asked(FieldNames::Post, "", expansions)[1].1, format!("{SOURCE},author_id,referenced_posts.id"));
+        assert_eq!(
+            build_parameters(FieldNames::Post, "", expansions)[1].1,
+            format!("{SOURCE},author_id,referenced_posts.id")
+        );
     }
 
     #[test]

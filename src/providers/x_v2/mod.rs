@@ -28,7 +28,7 @@ use reqwest::Url;
 pub use self::answer::read as read_answer;
 pub use self::fields::{FieldNames, Fields};
 pub use self::post::id_of;
-use super::asked::batch;
+use super::id_outcomes::batch;
 use crate::base::clock::Millis;
 use crate::model::post::{Tweet, TweetId};
 use crate::providers::auth::Auth;

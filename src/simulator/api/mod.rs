@@ -27,7 +27,7 @@ use super::dialect::Dialect;
 use super::dice::{mix, unit};
 use super::faults::{Endpoint, Rule};
 use super::gate::Standing;
-use super::render::{Shown, View};
+use super::render::{RenderContext, View};
 use super::reply::{Found, success};
 use super::windows::Limit;
 use super::world::Salt;
@@ -103,7 +103,7 @@ impl Api {
             return Err(dialect.with(window, dialect.refusal(404, 34)));
         }
         let refused = |(status, code)| dialect.with(window, dialect.refusal(status, code));
-        let ids = dialect.asked(call).map_err(refused)?;
+        let ids = dialect.parse_ids(call).map_err(refused)?;
         let own: &[&str] = if dialect == Dialect::XV2 { &["ids"] } else { &[] };
         let fields = dialect.fields(call, own).map_err(|unknown| dialect.with(window, refusal_of(&unknown)))?;
         // The charge covers the computed posts, even if the response does not arrive.
@@ -170,7 +170,7 @@ impl Api {
     fn find<'a>(&self, dialect: Dialect, ids: &[&'a str], call: &Call, fields: &Fields) -> Found<'a> {
         let view = View::of(call);
         let map = dialect == Dialect::TwitterV1 && call.flag("map").unwrap_or(false);
-        let shown = Shown { fields: fields.clone(), ..self.shown(clock::wall_ms(), view) };
+        let shown = RenderContext { fields: fields.clone(), ..self.render_context(clock::wall_ms(), view) };
         let mut ids = ids.to_vec();
         if !map && dialect != Dialect::Bluesky {
             // Not the requested order: the API promises none. But the order is the same every time.

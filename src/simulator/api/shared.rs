@@ -19,7 +19,7 @@ use crate::simulator::dialect::Dialect;
 use crate::simulator::faults::{Drawn, Endpoint, Fault, Faults};
 use crate::simulator::gate::{Caller, Gate};
 use crate::simulator::options::SimulatorOptions;
-use crate::simulator::render::{self, Shown, View};
+use crate::simulator::render::{self, RenderContext, View};
 use crate::simulator::reply::success;
 use crate::simulator::twitter_v1::replay::Replay;
 use crate::simulator::windows::{Limit, Pool, Window, Windows};
@@ -193,7 +193,7 @@ impl Api {
         dialect.with(window, success(body))
     }
 
-    pub(crate) fn includes(&self, ids: &[&str], shown: &Shown<'_>) -> Option<String> {
+    pub(crate) fn includes(&self, ids: &[&str], shown: &RenderContext<'_>) -> Option<String> {
         if !shown.fields.has_expansions() || self.replay.is_some() {
             return None;
         }
@@ -202,11 +202,11 @@ impl Api {
         x_v2::includes(shown, &versions)
     }
 
-    pub(crate) fn shown(&self, now: Millis, view: View) -> Shown<'_> {
-        Shown { world: &self.world, now, padding: &self.padding, view, fields: Fields::default() }
+    pub(crate) fn render_context(&self, now: Millis, view: View) -> RenderContext<'_> {
+        RenderContext { world: &self.world, now, padding: &self.padding, view, fields: Fields::default() }
     }
 
-    pub(crate) fn object(&self, dialect: Dialect, id: &str, shown: &Shown<'_>) -> Option<String> {
+    pub(crate) fn object(&self, dialect: Dialect, id: &str, shown: &RenderContext<'_>) -> Option<String> {
         match &self.replay {
             Some(replay) if dialect == Dialect::TwitterV1 => replay.get(id).map(str::to_owned),
             // Only v1.1 posts are recorded.

@@ -22,7 +22,7 @@ use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::faults::{Endpoint, Fault};
 use crate::simulator::faulty;
-use crate::simulator::render::{Shown, View};
+use crate::simulator::render::{RenderContext, View};
 use crate::simulator::reply::{failure, success};
 use crate::simulator::timeline::{Network, TimelinePost};
 use crate::simulator::x_v2::dialect::{Fields, refusal_of};
@@ -101,7 +101,7 @@ impl Api {
 
     fn streamed(&self, fields: &Fields, post: TimelinePost, rule: usize) -> Option<String> {
         let view = View { extended: false, trim_user: false, entities: true };
-        let shown = Shown { fields: fields.clone(), ..self.shown(self.now(), view) };
+        let shown = RenderContext { fields: fields.clone(), ..self.render_context(self.now(), view) };
         let id = post.id.to_string();
         let object = self.object(Dialect::XV2, &id, &shown)?;
         let includes = self.includes(&[&id], &shown).map(|of| format!(",\"includes\":{of}")).unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::model::post::TweetId;
 use crate::model::provider::Provider;
 use crate::simulator::dialect::{INVALID, NONE, TOO_MANY};
 use crate::simulator::people::{DOMAIN, People, Person, bluesky_picture};
-use crate::simulator::render::{MoreCounts, Shown, iso, said};
+use crate::simulator::render::{MoreCounts, RenderContext, iso, said};
 use crate::simulator::reply::failure;
 use crate::simulator::text::{Text, UNDETERMINED};
 use crate::simulator::windows::Window;
@@ -48,7 +48,7 @@ pub fn tweet_id(uri: &str) -> Option<TweetId> {
 }
 
 /// The fields of recorded posts, as far as clients read them.
-pub fn object(shown: &Shown<'_>, uri: &str, tweet: &SimulatedTweet) -> String {
+pub fn object(shown: &RenderContext<'_>, uri: &str, tweet: &SimulatedTweet) -> String {
     let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
     let (people, text) = (shown.world.people(), said(shown.world, tweet));
     let mut object = json!({

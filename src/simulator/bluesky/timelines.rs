@@ -58,7 +58,7 @@ impl Api {
     }
 
     fn author_feed(&self, call: &Call) -> Result<String, Refused> {
-        let actor = given(call, "actor")?;
+        let actor = require_parameter(call, "actor")?;
         let name = actor.strip_prefix("did:plc:").or_else(|| actor.split_once('.').map(|(name, _)| name));
         let name = name.ok_or("Error: actor must be a valid did or a handle")?;
         let count = limit(call, 50)?;
@@ -80,7 +80,7 @@ impl Api {
     }
 
     fn search_posts(&self, call: &Call) -> Result<String, Refused> {
-        let query = given(call, "q")?;
+        let query = require_parameter(call, "q")?;
         let count = limit(call, 25)?;
         let date = |name: &str| match call.parameter(name) {
             None => Ok(None),
@@ -113,7 +113,7 @@ impl Api {
 
     fn views(&self, ids: &[u64]) -> impl Iterator<Item = String> {
         let view = View { extended: true, trim_user: false, entities: false };
-        let shown = self.shown(self.now(), view);
+        let shown = self.render_context(self.now(), view);
         ids.iter().filter_map(move |id| self.object(Dialect::Bluesky, &uri(*id), &shown))
     }
 }
@@ -122,7 +122,7 @@ pub fn uri(id: u64) -> String {
     bluesky_uri(Network::Twitter.made_at(id), (id & 0x3f_ffff) as u32)
 }
 
-fn given<'a>(call: &'a Call, name: &str) -> Result<&'a str, Refused> {
+fn require_parameter<'a>(call: &'a Call, name: &str) -> Result<&'a str, Refused> {
     let text = call.parameter(name).filter(|text| !text.is_empty());
     text.ok_or_else(|| format!("Error: Params must have the property \"{name}\""))
 }

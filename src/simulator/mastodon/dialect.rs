@@ -9,7 +9,7 @@ use crate::model::account::AccountState;
 use crate::model::post::TweetId;
 use crate::simulator::dialect::{NONE, TOO_MANY};
 use crate::simulator::people::{Person, banner, mastodon_handle, mastodon_picture};
-use crate::simulator::render::{MoreCounts, Shown, iso, said};
+use crate::simulator::render::{MoreCounts, RenderContext, iso, said};
 use crate::simulator::reply::failure;
 use crate::simulator::text::{UNDETERMINED, user_id};
 use crate::simulator::timeline::Network;
@@ -30,7 +30,7 @@ pub fn tweet_id(id: &str) -> Option<TweetId> {
 }
 
 /// The fields of recorded responses, as far as clients read them.
-pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
+pub fn object(shown: &RenderContext<'_>, id: &str, tweet: &SimulatedTweet) -> String {
     let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
     let people = shown.world.people();
     let (author, text) = (people.at(tweet.author, shown.now), said(shown.world, tweet));

@@ -49,11 +49,11 @@ impl Api {
             _ => self.inject_timeline_fault(dialect, target, window).await?,
         }
         let ids = match is_anonymous {
-            true => self.kept(&uri.to_string(), || self.status_ids(target, call)),
+            true => self.cached_status_ids(&uri.to_string(), || self.status_ids(target, call)),
             false => self.status_ids(target, call),
         };
         let view = View { extended: true, trim_user: false, entities: false };
-        let shown = self.shown(self.now(), view);
+        let shown = self.render_context(self.now(), view);
         let objects: Vec<String> = ids.iter().filter_map(|id| self.object(dialect, &id.to_string(), &shown)).collect();
         let mut response = success(format!("[{}]", objects.join(",")));
         let control = if is_anonymous { "max-age=15, public, stale-while-revalidate=30" } else { "private, no-store" };
@@ -96,7 +96,7 @@ impl Api {
     }
 
     /// The cached response to the same request, or a new one.
-    fn kept(&self, asked: &str, answer: impl Fn() -> Vec<u64>) -> Vec<u64> {
+    fn cached_status_ids(&self, asked: &str, answer: impl Fn() -> Vec<u64>) -> Vec<u64> {
         let now = self.now();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|_, (until, _)| *until > now);

@@ -115,7 +115,7 @@ impl Follows {
     }
 
     /// The time that counts: a fixed one if follows never change.
-    fn seen(&self, at: Millis) -> Millis {
+    fn effective_time(&self, at: Millis) -> Millis {
         if self.every > 0 { at } else { self.since }
     }
 
@@ -145,7 +145,7 @@ impl Follows {
 
     /// Followers of an account at `at` whose follows started before `below`, newest first.
     pub fn followers(&self, owner: u64, at: Millis, below: Millis) -> impl Iterator<Item = Follow> {
-        let at = self.seen(at);
+        let at = self.effective_time(at);
         let circle = self.circle(owner);
         let slots = circle.map(|circle| {
             let newest = self.slot(&circle, at.min(below));
@@ -159,7 +159,7 @@ impl Follows {
     /// The follows by an account at that time, newest first.
     #[must_use]
     pub fn friends(&self, follower: u64, at: Millis) -> Vec<Follow> {
-        let seen = self.seen(at);
+        let seen = self.effective_time(at);
         let mut friends: Vec<Follow> = (0..POPULAR.min(self.accounts))
             .filter_map(|followed| {
                 let circle = self.circle(followed)?;
@@ -196,7 +196,7 @@ impl Follows {
     #[must_use]
     pub fn between(&self, follower: u64, followed: u64, from: Millis, to: Millis) -> Vec<Follow> {
         let Some(circle) = self.circle(followed) else { return Vec::new() };
-        let (from, to) = (self.seen(from), self.seen(to));
+        let (from, to) = (self.effective_time(from), self.effective_time(to));
         let Some(last) = self.turn_before(&circle, follower, to) else { return Vec::new() };
         let first = self.slot(&circle, from) - circle.length as i64;
         let turns = (0..).map(|round| last - round * circle.length as i64).take_while(|slot| *slot >= first);

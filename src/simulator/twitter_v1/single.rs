@@ -26,7 +26,7 @@ impl Api {
     async fn show(&self, id: &str, call: &Call) -> Result<Response, Response> {
         let dialect = Dialect::TwitterV1;
         let window = self.enter_own(dialect, call, "/statuses/show/:id", (900, 900)).await?.window;
-        let response = match self.object(dialect, id, &self.shown(self.now(), View::of(call))) {
+        let response = match self.object(dialect, id, &self.render_context(self.now(), View::of(call))) {
             Some(object) => success(object),
             None if dialect.tweet_id(id).is_some() && is_hidden(id) => refusal(403, 179),
             None => refusal(404, 144),

@@ -143,7 +143,7 @@ impl Api {
             |word: &&str| endpoint.of == Of::Query && (word.starts_with("until:") || word.starts_with("since:"));
         let words: Vec<&str> = target.split(' ').filter(|word| !is_a_day(word)).collect();
         let count = call.number("count").map_or(20, |count| count as usize).clamp(1, endpoint.count);
-        let shown = self.shown(now, View::of(call));
+        let shown = self.render_context(now, View::of(call));
         let mut ids: Vec<u64> = self.ids(Network::Twitter, &words.join(" "), slice).take(count).collect();
         ids.sort_unstable_by(|a, b| b.cmp(a));
         let is_shown = |id: &u64| {

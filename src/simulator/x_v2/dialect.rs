@@ -12,14 +12,14 @@ pub use self::includes::includes;
 pub use self::users::{user, users};
 use crate::simulator::dialect::{INVALID, NONE, TOO_MANY};
 use crate::simulator::dice::mix;
-use crate::simulator::render::{MoreCounts, Shown, iso, said};
+use crate::simulator::render::{MoreCounts, RenderContext, iso, said};
 use crate::simulator::reply::{Found, failure};
 use crate::simulator::text::{Text, screen_name, user_id};
 use crate::simulator::twitter_v1::dialect as twitter_v1;
 use crate::simulator::world::{EDITABLE_MS, MOST_EDITS, SimulatedTweet, Version, created_at, is_later_version};
 
 /// The requested fields of recorded responses. Fields that a post does not have are left out.
-pub fn object(shown: &Shown<'_>, version: &Version) -> String {
+pub fn object(shown: &RenderContext<'_>, version: &Version) -> String {
     let Version { tweet, history } = version;
     let text = said(shown.world, tweet);
     let first = history.first().copied().unwrap_or(tweet.id);

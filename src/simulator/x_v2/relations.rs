@@ -13,7 +13,7 @@ use crate::simulator::api::relations::{List, Page};
 use crate::simulator::api::{Api, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
-use crate::simulator::render::{Shown, View};
+use crate::simulator::render::{RenderContext, View};
 
 /// Calls per window of users and of applications.
 const CALLS: (u32, u32) = (300, 300);
@@ -63,7 +63,7 @@ impl Api {
         }
         let (people, now) = (self.world.people(), self.now());
         let view = View { extended: true, trim_user: true, entities: false };
-        let shown = Shown { fields, ..self.shown(now, view) };
+        let shown = RenderContext { fields, ..self.render_context(now, view) };
         let owner = people.number(&Provider::X, id).map(|number| people.at(number, now));
         let owner = match owner {
             Some(owner) if owner.state == AccountState::Protected => return Ok(not_authorized(id)),
@@ -85,7 +85,7 @@ impl Api {
     }
 
     /// The body. Returned accounts are charged as two posts each, even if the response does not arrive.
-    fn x_written(&self, shown: &Shown<'_>, page: &Page, side: Side) -> String {
+    fn x_written(&self, shown: &RenderContext<'_>, page: &Page, side: Side) -> String {
         let people = self.world.people();
         let members: Vec<u64> = page.members(side).collect();
         let ids = members.iter().map(|number| people.id(&Provider::X, *number));

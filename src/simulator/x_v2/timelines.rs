@@ -14,7 +14,7 @@ use crate::simulator::api::{Api, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::dice::mix;
-use crate::simulator::render::{Shown, View, instant};
+use crate::simulator::render::{RenderContext, View, instant};
 use crate::simulator::reply::success;
 use crate::simulator::timeline::Network;
 
@@ -134,7 +134,7 @@ impl Api {
             raw.retain(|id| !self.is_reply(*id, now));
         }
         let view = View { extended: true, trim_user: true, entities: false };
-        let shown = Shown { fields, ..self.shown(now, view) };
+        let shown = RenderContext { fields, ..self.render_context(now, view) };
         let posts: Vec<(u64, String)> =
             raw.iter().filter_map(|id| Some((*id, self.object(Dialect::XV2, &id.to_string(), &shown)?))).collect();
         self.charge_for(posts.iter().map(|(id, _)| id.to_string()));

@@ -11,7 +11,7 @@ use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::people::Person;
-use crate::simulator::render::{Shown, View};
+use crate::simulator::render::{RenderContext, View};
 use crate::simulator::reply::{failure, success};
 use crate::simulator::text::MOST_USERS;
 use crate::simulator::timeline::Target;
@@ -59,7 +59,7 @@ impl Api {
         let person = |of: &str| Some(people.at(number(of)?, now));
         let found: Vec<(&str, Option<Person>)> = asked.iter().map(|of| (*of, person(of))).collect();
         let view = View { extended: true, trim_user: true, entities: false };
-        let shown = Shown { fields, ..self.shown(now, view) };
+        let shown = RenderContext { fields, ..self.render_context(now, view) };
         let body = users(&shown, by, &found);
         if by == "me" {
             return Ok(dialect.with(window, success(body)));

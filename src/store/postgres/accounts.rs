@@ -96,7 +96,7 @@ impl Accounts for PostgresStore {
             return Ok(Saved::default());
         }
         let lives: Vec<Observation> = answers.iter().map(|answer| answer.of_object(accounts::object)).collect();
-        let (lives, (given, _)) = (rows::observed(&lives), accounts::given(answers));
+        let (lives, (given, _)) = (rows::observed(&lives), accounts::encode_answers(answers));
         let communities = accounts::before_communities(namespace);
         failpoint::point("before_commit"); // the statement is its own transaction
         let statement = || self.bind_rows(SAVE, namespace, &lives).bind(given.clone()).bind(communities.clone());
@@ -117,7 +117,7 @@ impl Accounts for PostgresStore {
     }
 
     async fn signs(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Signs>>> {
-        self.known(SIGNS, namespace, ids).await
+        self.select_by_ids(SIGNS, namespace, ids).await
     }
 
     async fn post_times(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<Millis>> {

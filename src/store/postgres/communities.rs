@@ -112,7 +112,7 @@ impl Communities for PostgresStore {
         let mut accounts: Vec<(String,)> = self.rows(accounts).await?;
         if !accounts.is_empty() {
             let room = || sqlx::query(communities::ROOM).bind(namespace.to_owned()).bind(at - communities::DAY);
-            accounts.truncate(communities::room(growth, self.row(room).await?));
+            accounts.truncate(communities::remaining_admissions(growth, self.row(room).await?));
         }
         Ok(accounts.into_iter().map(|(account,)| account).collect())
     }

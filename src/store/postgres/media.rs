@@ -105,7 +105,7 @@ impl MediaStore for PostgresStore {
             let mut transaction = connection.begin().await?;
             let away: Vec<String> = sqlx::query_scalar(AWAY).bind(people).fetch_one(&mut *transaction).await?;
             let is_kept = |seen: &&MediumSeen| !seen.author().is_some_and(|author| away.iter().any(|of| of == author));
-            let (media, uses) = media::given(&seen.iter().filter(is_kept).cloned().collect::<Vec<_>>());
+            let (media, uses) = media::encode_media(&seen.iter().filter(is_kept).cloned().collect::<Vec<_>>());
             sqlx::query(ADD).bind(namespace).bind(&media).execute(&mut *transaction).await?;
             sqlx::query(RECORD).bind(namespace).bind(media).bind(uses).execute(&mut *transaction).await?;
             Ok(transaction.commit().await?)

@@ -70,7 +70,7 @@ const STATES: &str = account_states!("account_row AS account ON account.tweet = 
 
 /// Stores data that the rows of `tweet` show already, in the same transaction.
 async fn save(tx: &mut SqliteConnection, namespace: &str, answers: &[Observation<Account>]) -> Result<()> {
-    let (rows, forgotten) = accounts::given(answers);
+    let (rows, forgotten) = accounts::encode_answers(answers);
     sqlx::query(SAVE).bind(namespace).bind(rows).execute(&mut *tx).await?;
     if !forgotten.is_empty() {
         let forgotten = json(forgotten.iter().map(|id| id.as_str().into()));
@@ -135,7 +135,7 @@ impl Accounts for SqliteStore {
     }
 
     async fn signs(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Signs>>> {
-        self.known(SIGNS, namespace, ids).await
+        self.select_by_ids(SIGNS, namespace, ids).await
     }
 
     async fn post_times(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<Millis>> {

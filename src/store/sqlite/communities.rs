@@ -96,7 +96,7 @@ impl Communities for SqliteStore {
         let mut accounts: Vec<String> = accounts.fetch_all(self.readers()).await?;
         if !accounts.is_empty() {
             let room = sqlx::query_as(communities::ROOM).bind(namespace).bind(at - communities::DAY);
-            accounts.truncate(communities::room(growth, room.fetch_one(self.readers()).await?));
+            accounts.truncate(communities::remaining_admissions(growth, room.fetch_one(self.readers()).await?));
         }
         Ok(accounts)
     }

@@ -113,7 +113,7 @@ pub(super) async fn away_from<'a>(
 
 /// Returns the rows of people who are not blocked. Removes stored posts of blocked authors: rows that had only ids
 /// until an answer stated the author.
-pub(super) async fn kept<'a>(
+pub(super) async fn retain_unblocked<'a>(
     connection: &mut SqliteConnection,
     keys: &KeyFile,
     namespace: &str,
@@ -123,7 +123,7 @@ pub(super) async fn kept<'a>(
     kept_by(connection, keys, fingerprint.as_deref(), namespace, rows).await
 }
 
-/// `kept` with a known fingerprint.
+/// `retain_unblocked` with a known fingerprint.
 pub(super) async fn kept_by<'a>(
     connection: &mut SqliteConnection,
     keys: &KeyFile,

@@ -95,7 +95,7 @@ impl MediaStore for SqliteStore {
             }
             None => seen.to_vec(),
         };
-        let (media, uses) = media::given(&kept);
+        let (media, uses) = media::encode_media(&kept);
         sqlx::query(ADD).bind(namespace).bind(&media).execute(&mut *transaction).await?;
         for (statement, given) in [(RECORD, media), (USE, uses)] {
             sqlx::query(statement).bind(namespace).bind(given).execute(&mut *transaction).await?;

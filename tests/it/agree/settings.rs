@@ -145,14 +145,14 @@ fn flat(text: &str) -> BTreeMap<String, String> {
 
 /// The settings that come from the environment alone, or from a file that another names.
 fn secrets() -> BTreeSet<String> {
-    let shown = flat(&Settings::load_with(&[], None, &[]).unwrap().shown());
-    shown.into_iter().filter(|(_, value)| value == "(not set)").map(|(key, _)| key).collect()
+    let masked_toml = flat(&Settings::load_with(&[], None, &[]).unwrap().masked_toml());
+    masked_toml.into_iter().filter(|(_, value)| value == "(not set)").map(|(key, _)| key).collect()
 }
 
 #[test]
 fn default_toml_names_every_setting_there_is() {
     let settings = Settings::load_with(&[], None, &[]).unwrap();
-    let known: BTreeSet<_> = flat(&settings.shown()).into_keys().filter(|key| !secrets().contains(key)).collect();
+    let known: BTreeSet<_> = flat(&settings.masked_toml()).into_keys().filter(|key| !secrets().contains(key)).collect();
     assert_eq!(flat(DEFAULT).into_keys().collect::<BTreeSet<_>>(), known);
     for key in flat(DEMO).keys().filter(|key| !key.starts_with("mastodon.instances.")) {
         assert!(known.contains(key), "demo.toml: {key}");
@@ -226,7 +226,7 @@ fn environment_variables_in_the_documents_are_settings() {
         ("TWITTER_UPDATER__TWITTER__CREDENTIALS__MAIN__KIND", "both"),
         ("TWITTER_UPDATER__MASTODON__INSTANCES__NAME__API", "https://mastodon.social"),
     ];
-    let known: BTreeSet<_> = flat(&Settings::load_with(&[], None, &named).unwrap().shown()).into_keys().collect();
+    let known: BTreeSet<_> = flat(&Settings::load_with(&[], None, &named).unwrap().masked_toml()).into_keys().collect();
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     for document in documents().values().map(String::as_str).chain([DEFAULT]) {
         for (at, prefix) in document.match_indices("TWITTER_UPDATER__") {

@@ -2,7 +2,7 @@
 
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Inspection, Jobs, Verdict};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::{Lifecycle, Posts, SqliteStore, StoredTweet};
 
@@ -130,7 +130,7 @@ async fn the_retried_live_again_and_are_due_now() {
     let (code, out, error) = graves.dead(&["retry", one, two]);
     assert_eq!((code, &*out, &*error), (0, "2 retried, 0 were not dead, 0 refused\n", ""));
     let stored = graves.stored(one).await;
-    assert_eq!((stored.state, stored.reason), (TweetState::Live, None));
+    assert_eq!((stored.state, stored.reason), (ItemState::Live, None));
     assert!((0..60_000).contains(&(wall_ms() - stored.next_due.unwrap())));
     // Given again, as after a lost reply; and half done: the store says it lives, the queue that it is dead.
     assert_eq!(graves.dead(&["retry", one]).1, "0 retried, 1 was not dead, 0 refused\n");
@@ -147,7 +147,7 @@ async fn the_retried_live_again_and_are_due_now() {
     let mut due = graves.claimable().await;
     due.sort();
     assert_eq!(due, [one.clone(), two.clone()]);
-    assert_eq!(graves.stored(three).await.state, TweetState::Dead);
+    assert_eq!(graves.stored(three).await.state, ItemState::Dead);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,7 +156,7 @@ async fn the_dropped_have_ended_and_left() {
     let [one, two, three] = &graves.ids[..] else { panic!("three") };
     let (code, out, error) = graves.dead(&["drop", one]);
     assert_eq!((code, &*out, &*error), (0, "1 dropped, 0 had ended already, 0 refused\n", ""));
-    assert_eq!(graves.stored(one).await.state, TweetState::Ended);
+    assert_eq!(graves.stored(one).await.state, ItemState::Ended);
     assert_eq!(graves.queue.locate(std::slice::from_ref(one)).await.unwrap(), [vec![]]);
     assert_eq!(graves.dead(&["drop", one]).1, "0 dropped, 1 had ended already, 0 refused\n");
     // Cut off after the store: the queue still has it among the dead.
@@ -166,10 +166,10 @@ async fn the_dropped_have_ended_and_left() {
     graves.queue.forget(std::slice::from_ref(two)).await.unwrap();
     graves.bury_in_the_queue(&[("4711".to_owned(), "who knows".to_owned())]).await;
     assert_eq!(graves.dead(&["drop", two, "4711"]).1, "2 dropped, 0 had ended already, 0 refused\n");
-    assert_eq!(graves.stored("4711").await.state, TweetState::Ended);
+    assert_eq!(graves.stored("4711").await.state, ItemState::Ended);
     let stats = graves.queue.stats().await.unwrap();
     assert_eq!((stats.dead, stats.delayed, stats.leased), (1, 0, 0));
-    assert_eq!(graves.stored(three).await.state, TweetState::Dead);
+    assert_eq!(graves.stored(three).await.state, ItemState::Dead);
     // A rebuild brings nobody back.
     assert!(graves.home.run(&["rebuild"]).status.success());
     assert_eq!(graves.queue.stats().await.unwrap().delayed, 0);
@@ -189,12 +189,12 @@ async fn who_is_not_dead_is_refused_with_the_reason() {
     assert!(lines[2].starts_with("twitter-updater: x1: the id has a character that is not a digit"), "{error}");
     let (code, _, error) = graves.dead(&["retry", ended]);
     assert!(code == 65 && error.contains("its life has ended; enqueue it"), "{error}");
-    assert_eq!(graves.stored(live).await.state, TweetState::Live);
+    assert_eq!(graves.stored(live).await.state, ItemState::Live);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_of_them_page_by_page() {
-    for (act, says, state) in [("retry", "retried", TweetState::Live), ("drop", "dropped", TweetState::Ended)] {
+    for (act, says, state) in [("retry", "retried", ItemState::Live), ("drop", "dropped", ItemState::Ended)] {
         let graves = Graveyard::new(1_200).await;
         // A third is known to the store alone.
         graves.queue.forget(&graves.ids[..400]).await.unwrap();
@@ -205,7 +205,7 @@ async fn all_of_them_page_by_page() {
             assert_eq!(graves.stored(id).await.state, state);
         }
         let stats = graves.queue.stats().await.unwrap();
-        let delayed = if state == TweetState::Live { 1_201 } else { 0 };
+        let delayed = if state == ItemState::Live { 1_201 } else { 0 };
         assert_eq!((stats.dead, stats.delayed), (0, delayed));
         assert_eq!(graves.list(&[])["dead"], Value::Array(Vec::new()));
         assert!(graves.dead(&[act, "--all"]).1.starts_with(&format!("0 {says}, 0 ")));

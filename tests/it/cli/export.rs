@@ -7,10 +7,10 @@ use std::process::Command;
 
 use secrecy::SecretString;
 use sqlx::{Connection, Executor};
-use twitter_updater::model::post::{Metrics, Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::export::{ExportState, ITEMS, POSTS, Tables, Wanted};
-use twitter_updater::store::{NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
+use twitter_updater::store::{NewItem, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
 
 use super::*;
 use crate::support::postgres;
@@ -44,15 +44,15 @@ async fn fill(store: &dyn Store, count: u32) {
     let all: Vec<u32> = (0..count).map(|n| (n * 7_919) % count).collect(); // in no order
     for chunk in all.chunks(1_000) {
         let new =
-            |n: &u32| NewTweet { id: n.to_string(), created_at: None, next_due: Some(T), content: None, read_at: None };
+            |n: &u32| NewItem { id: n.to_string(), created_at: None, next_due: Some(T), content: None, read_at: None };
         store.record(NAMESPACE, T, &way, &chunk.iter().map(new).collect::<Vec<_>>()).await.unwrap();
         for at in [T + 1_000, T + 2_000] {
             let seen = |n: &u32| match n % 10 {
-                9 => (Seen::Missing { misses: 1, since: T, reason: None, handle: None }, TweetState::Unavailable),
+                9 => (Seen::Missing { misses: 1, since: T, reason: None, handle: None }, ItemState::Unavailable),
                 _ => {
                     let mut post = post(*n);
                     post.metrics.favorite_count = Some(at - T + i64::from(*n));
-                    (Seen::Found(post), TweetState::Live)
+                    (Seen::Found(post), ItemState::Live)
                 }
             };
             let observed = |n: &u32| {

@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use twitter_updater::engine::queue::{EmbeddedQueue, Queue, QueueError};
 use twitter_updater::model::account::Account;
-use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::forget::{Forget, ForgetError, QueuesOf};
 use twitter_updater::pipelines::posts::NAMESPACE;
@@ -32,7 +32,7 @@ fn profile(id: &str, handle: &str, at: i64) -> Observation<Account> {
         id: id.to_owned(),
         answered_at: at,
         seen: Seen::Found(account),
-        state: TweetState::Live,
+        state: ItemState::Live,
         next_due: None,
         follow: None,
         forget: false,
@@ -242,7 +242,7 @@ async fn forget_charged(home: &Home, settings: &Variables, ledger: &dyn Ledger) 
     assert!(output.status.success(), "{}", text(&output.stderr));
     let store = SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap();
     let edited = Tweet { id: posts[2].clone(), author_id: Some("12".into()), raw: "{}".into(), ..Tweet::default() };
-    let edited = Observation::new(&posts[0], wall_ms(), Seen::Found(edited), TweetState::Live, None);
+    let edited = Observation::new(&posts[0], wall_ms(), Seen::Found(edited), ItemState::Live, None);
     store.save(NAMESPACE, &[edited]).await.unwrap();
 
     let mut ids = ["user:12", "user:12:2", "user:13"].map(str::to_owned).to_vec();
@@ -297,7 +297,7 @@ async fn write_people(store: &SqliteStore, people: std::ops::Range<usize>) {
                     raw: format!(r#"{{"text":"{words}"}}"#),
                     ..Tweet::default()
                 };
-                Observation::new(&id, at, Seen::Found(tweet), TweetState::Live, Some(at + DAY))
+                Observation::new(&id, at, Seen::Found(tweet), ItemState::Live, Some(at + DAY))
             };
             let own = found(format!("{}", 1_000_000 + person * 7_919 % 1_000), 10_000 + person, grown(&words));
             let other =

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use redis::AsyncCommands;
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{Posts, SqliteStore};
 
@@ -69,7 +69,7 @@ async fn ids_somebody_put_there_are_scheduled_and_the_rest_is_told() {
     let store = SqliteStore::open(&home.path("home.db"), Duration::from_secs(5)).await.unwrap();
     for (id, created_at) in good {
         let tweet = store.tweet("tweet:update", &id).await.unwrap().unwrap();
-        assert_eq!(tweet.state, TweetState::Live);
+        assert_eq!(tweet.state, ItemState::Live);
         if created_at != 0 {
             assert_eq!(tweet.created_at, Some(created_at));
         }

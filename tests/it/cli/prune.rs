@@ -1,7 +1,7 @@
 //! `prune`, and what an updater removes by itself.
 
 use serde_json::json;
-use twitter_updater::model::post::{Metrics, Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::{Lifecycle, Listing, Observation, Posts, Seen, SqliteStore, StoreError};
 
@@ -14,8 +14,8 @@ use crate::support::wait::until_true;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An answer so many days ago.
-fn answer(id: &str, days: i64, seen: Seen, state: TweetState) -> Observation {
-    let next_due = (state == TweetState::Live).then(wall_ms);
+fn answer(id: &str, days: i64, seen: Seen, state: ItemState) -> Observation {
+    let next_due = (state == ItemState::Live).then(wall_ms);
     let forget = matches!(seen, Seen::Missing { .. });
     Observation {
         id: id.to_owned(),
@@ -39,14 +39,14 @@ async fn fill(home: &Home) -> SqliteStore {
     let store = SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap();
     store.migrate().await.unwrap();
     let first = [
-        answer("old", 40, post("old"), TweetState::Ended),
-        answer("young", 20, post("young"), TweetState::Ended),
-        answer("alive", 60, post("alive"), TweetState::Live),
-        answer("deleted", 30, post("deleted"), TweetState::Live),
+        answer("old", 40, post("old"), ItemState::Ended),
+        answer("young", 20, post("young"), ItemState::Ended),
+        answer("alive", 60, post("alive"), ItemState::Live),
+        answer("deleted", 30, post("deleted"), ItemState::Live),
     ];
     store.save(NAMESPACE, &first).await.unwrap();
     let missing = Seen::Missing { misses: 1, since: wall_ms() - 20 * DAY, reason: None, handle: None };
-    store.save(NAMESPACE, &[answer("deleted", 10, missing, TweetState::Ended)]).await.unwrap();
+    store.save(NAMESPACE, &[answer("deleted", 10, missing, ItemState::Ended)]).await.unwrap();
     store
 }
 

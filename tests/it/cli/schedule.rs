@@ -2,9 +2,9 @@
 
 use secrecy::SecretString;
 use serde_json::Value;
-use twitter_updater::model::post::{Metrics, Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
+use twitter_updater::store::{NewItem, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
 
 use super::*;
 use crate::support::postgres;
@@ -24,7 +24,7 @@ fn observation(n: u32, age: i64, first: i64) -> Observation {
         id: n.to_string(),
         answered_at: created_at + (age + first) * MINUTE,
         seen: Seen::Found(post),
-        state: TweetState::Live,
+        state: ItemState::Live,
         next_due: None,
         follow: None,
         forget: false,
@@ -38,7 +38,7 @@ async fn fill(store: &dyn Store, count: u32) {
     for first in (0..2 * count).step_by(500) {
         let numbers = || (first..(first + 500).min(2 * count)).map(|n| (n * 7_919) % (2 * count));
         let new =
-            |n: u32| NewTweet { id: n.to_string(), created_at: None, next_due: None, content: None, read_at: None };
+            |n: u32| NewItem { id: n.to_string(), created_at: None, next_due: None, content: None, read_at: None };
         store.record(NAMESPACE, T, &Way::of("enqueue"), &numbers().map(new).collect::<Vec<_>>()).await.unwrap();
         for age in AGES {
             let seen = |n| observation(n, age, if n % 2 == 0 { 0 } else { 2_000 });

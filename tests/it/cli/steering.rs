@@ -1,8 +1,8 @@
 //! Texts of others on one line: none steers the terminal or the direction of writing.
 
-use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{Lifecycle, NewTweet, Observation, Posts, Seen, SqliteStore, Way};
+use twitter_updater::store::{Lifecycle, NewItem, Observation, Posts, Seen, SqliteStore, Way};
 
 use super::*;
 use crate::support::process::Process;
@@ -24,7 +24,7 @@ async fn answers_have_none_and_data_keep_them() {
     store.migrate().await.unwrap();
     let steering: String = STEERING.into_iter().collect();
     let id = id_aged(MINUTE, 1);
-    let new = NewTweet { id: id.clone(), created_at: None, next_due: Some(1), content: None, read_at: None };
+    let new = NewItem { id: id.clone(), created_at: None, next_due: Some(1), content: None, read_at: None };
     store.record(NAMESPACE, 1, &Way { source: format!("s{steering}"), ..Way::of("enqueue") }, &[new]).await.unwrap();
     let author_name = Some(format!("ann{steering}"));
     let raw = serde_json::json!({ "id": 1, "text": format!("a{steering}gpj.exe") }).to_string();
@@ -34,7 +34,7 @@ async fn answers_have_none_and_data_keep_them() {
         id: id.clone(),
         answered_at: 2,
         seen: Seen::Found(post),
-        state: TweetState::Live,
+        state: ItemState::Live,
         next_due: Some(3),
         follow: None,
         forget: false,

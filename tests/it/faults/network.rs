@@ -16,7 +16,7 @@ use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::store::{NewTweet, Way};
+use twitter_updater::store::{NewItem, Way};
 
 use crate::support::accounts_of_posts::{PROFILES, accounts, accounts_in, assert_accounts_of};
 use crate::support::census::{assert_answers_are_in_order, census};
@@ -268,7 +268,7 @@ impl Quiet<'_> {
 async fn feed(world: &World, before: u32) -> Vec<String> {
     let now = wall_ms();
     let ids: Vec<String> = (0..OLD).map(|n| TweetId::at(now - 86_400_000, before + n).to_string()).collect();
-    let new = |id: &String| NewTweet {
+    let new = |id: &String| NewItem {
         id: id.clone(),
         created_at: Some(now),
         next_due: Some(now),

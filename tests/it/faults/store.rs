@@ -14,7 +14,7 @@ use twitter_updater::engine::queue::{NewJob, Place};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
-use twitter_updater::store::{NewTweet, SqliteStore, Store, Way};
+use twitter_updater::store::{NewItem, SqliteStore, Store, Way};
 
 use crate::support::census::{Census, assert_answers_are_in_order, census};
 use crate::support::disk::TinyDisk;
@@ -109,14 +109,14 @@ impl Fleet {
         for id in &ids {
             assert!(!self.ids.contains(id));
         }
-        let new = |id: &String| NewTweet {
+        let new = |id: &String| NewItem {
             id: id.clone(),
             created_at: Some(now),
             next_due: Some(now),
             content: None,
             read_at: None,
         };
-        let tweets: Vec<NewTweet> = ids.iter().map(new).collect();
+        let tweets: Vec<NewItem> = ids.iter().map(new).collect();
         self.world.store.record(NAMESPACE, now, &Way::of("enqueue"), &tweets).await.unwrap();
         let jobs: Vec<NewJob> =
             ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), due: 0.into() }).collect();

@@ -1,7 +1,6 @@
 //! The port for monitoring alone: what it serves, and what the other one no longer does.
 
 use super::*;
-use crate::support::process::run_with_input;
 
 /// The address that the log gives for metrics.
 async fn metrics_at(home: &Home, role: &str) -> String {
@@ -66,7 +65,7 @@ fn an_address_that_is_taken_is_reported_with_its_setting() {
         ("store.sqlite.path", file.to_str().unwrap()),
         ("http.metrics_listen", &address),
     ]);
-    assert!(run_with_input(&["enqueue", "-"], &settings, b"").status.success(), "the file is there");
+    assert!(run(&["migrate"], &settings).status.success(), "the file is there");
     let ended = run(&["ops", "--listen", "127.0.0.1:0"], &settings);
     let said = text(&ended.stderr);
     assert!(!ended.status.success() && said.contains("choose another with http.metrics_listen"), "{said}");

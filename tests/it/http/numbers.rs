@@ -41,7 +41,7 @@ fn parameters() -> Vec<String> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut found = Vec::new();
     for text in files.filter(|file| file.is_file()).map(|file| std::fs::read_to_string(file).unwrap()) {
-        let Some((_, rest)) = text.split_once("struct Asked {") else { continue };
+        let Some((_, rest)) = text.split_once("Query {\n") else { continue };
         let fields = rest
             .split('}')
             .next()
@@ -51,6 +51,7 @@ fn parameters() -> Vec<String> {
             .filter(|line| line.ends_with(',') && !line.starts_with('/'));
         found.extend(fields.map(|line| line.split(':').next().unwrap().rsplit(' ').next().unwrap().to_owned()));
     }
+    assert!(!found.is_empty(), "no query is found");
     found
 }
 

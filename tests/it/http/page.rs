@@ -3,7 +3,7 @@
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Job, Jobs, Verdict};
-use twitter_updater::model::post::{Metrics, Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::{Lifecycle, Observation, Posts, Seen, SqliteStore};
 
@@ -180,7 +180,7 @@ async fn what_a_tweet_says_stays_text_and_its_counts_are_drawn_by_its_age() {
             id: id.clone(),
             answered_at: made + age,
             seen: Seen::Found(tweet(&id, text, likes)),
-            state: TweetState::Live,
+            state: ItemState::Live,
             next_due: Some(wall_ms() + 60_000),
             follow: None,
             forget: false,
@@ -211,7 +211,7 @@ async fn what_a_tweet_says_stays_text_and_its_counts_are_drawn_by_its_age() {
         id: id.clone(),
         answered_at: at,
         seen: Seen::Missing { misses: 1, since: at, reason: None, handle: None },
-        state: TweetState::Live,
+        state: ItemState::Live,
         next_due: Some(wall_ms() + 60_000),
         follow: None,
         forget: false,
@@ -331,13 +331,13 @@ async fn the_dead_are_retried_and_dropped_by_who_has_the_token() {
         said += &(page + &to);
     }
     for id in &ids {
-        assert_eq!(state(id).await, TweetState::Dead);
+        assert_eq!(state(id).await, ItemState::Dead);
     }
     let (status, to, _) = send(&ops, "/dead/retry", &right, &own).await;
     assert_eq!((status, &*to), (303, &*format!("/dead?retried={}", ids[0])));
     let told = ops.get(&to).await.1;
     assert!(element(&told, "notice").contains("lives again"), "{told}");
-    assert_eq!(state(&ids[0]).await, TweetState::Live);
+    assert_eq!(state(&ids[0]).await, ItemState::Live);
     assert_eq!(queue.locate(&ids[..1]).await.unwrap()[0].len(), 1);
     // Once more: it lives already.
     let (status, to, _) = send(&ops, "/dead/retry", &right, &own).await;
@@ -348,7 +348,7 @@ async fn the_dead_are_retried_and_dropped_by_who_has_the_token() {
     // A program has no origin.
     let (status, to, _) = send(&ops, "/dead/drop", &[("id", &ids[1]), ("token", TOKEN)], &[]).await;
     assert_eq!((status, &*to), (303, &*format!("/dead?dropped={}", ids[1])));
-    assert_eq!(state(&ids[1]).await, TweetState::Ended);
+    assert_eq!(state(&ids[1]).await, ItemState::Ended);
     said += &(ops.get(&to).await.1 + &to + &ops.get("/").await.1 + &ops.get("/metrics").await.1);
     assert_eq!(ops.get("/dead/retry").await.0, 405);
     assert_eq!(ops.stopped().await, Some(0));

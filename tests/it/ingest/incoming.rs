@@ -64,7 +64,7 @@ async fn a_round_schedules_the_good_and_sets_the_malformed_aside() {
     assert_eq!(world.figures().await, (0, 9, 3));
     for scheduled in [id(1), id(2), "30".to_owned()] {
         assert_eq!(world.places(&scheduled).await.len(), 1);
-        assert_eq!(world.store.tweet(NAMESPACE, &scheduled).await.unwrap().unwrap().state, TweetState::Live);
+        assert_eq!(world.store.tweet(NAMESPACE, &scheduled).await.unwrap().unwrap().state, ItemState::Live);
     }
     assert_eq!(world.store.counts(NAMESPACE).await.unwrap().live, 3);
     let told = world.queue.refused.lock().unwrap().clone();
@@ -211,7 +211,7 @@ async fn what_a_worker_has_is_scheduled_when_it_is_let_go() {
         id: id(1),
         answered_at: clock::wall_ms(),
         seen: Seen::Missing { misses: 3, since: 0, reason: None, handle: None },
-        state: TweetState::Ended,
+        state: ItemState::Ended,
         next_due: None,
         follow: None,
         forget: false,
@@ -227,5 +227,5 @@ async fn what_a_worker_has_is_scheduled_when_it_is_let_go() {
     assert_eq!(world.places(&id(1)).await, []);
     assert_eq!(drain.round().await.unwrap().accepted, 1);
     assert_eq!(world.figures().await, (0, 0, 1));
-    assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, TweetState::Live);
+    assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, ItemState::Live);
 }

@@ -18,7 +18,7 @@ use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
 use twitter_updater::engine::queue::{Administration, Inspection, RedisQueue};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{
@@ -619,7 +619,7 @@ async fn faults_of_the_api(pace: Pace) -> Done {
         // A post of the default table is looked up again minutes later; until then a miss may be noted, and ends nothing.
         if pace.interval > BOUND {
             let all = system.standings().await;
-            assert!(all.iter().all(|post| !matches!(post.state, TweetState::Ended | TweetState::Dead)), "{name}");
+            assert!(all.iter().all(|post| !matches!(post.state, ItemState::Ended | ItemState::Dead)), "{name}");
             continue;
         }
         // Every one was looked up and found since, and none was given up.
@@ -629,7 +629,7 @@ async fn faults_of_the_api(pace: Pace) -> Done {
             all.iter().all(|post| post.checked_at.is_some_and(|at| at > ended) && post.misses == 0).then_some(all)
         })
         .await;
-        assert!(all.iter().all(|post| post.state == TweetState::Live), "none has ended, none is unavailable");
+        assert!(all.iter().all(|post| post.state == ItemState::Live), "none has ended, none is unavailable");
         let stats = RedisQueue::new(parts.redis.pool(), NAMESPACE).stats().await.unwrap();
         let slow = stats.lanes.iter().find(|lane| lane.lane == "unavailable").map_or(0, |lane| lane.delayed);
         assert_eq!((slow, stats.dead), (0, 0));

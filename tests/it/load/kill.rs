@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use twitter_updater::base::clock::{Stopwatch, wall_ms};
 use twitter_updater::engine::queue::{Inspection, RedisQueue};
-use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{Lifecycle, PostgresStore};
@@ -128,7 +128,7 @@ async fn twenty_kills_lose_nothing() {
     let mut places = HashMap::new();
     for (id, found) in ids.iter().zip(queue.locate(&ids).await.unwrap()) {
         let state = store.standing(NAMESPACE, std::slice::from_ref(id)).await.unwrap().remove(0).unwrap().state;
-        assert!(found.len() + usize::from(state == TweetState::Ended) == 1, "{id}: {found:?}, {state}");
+        assert!(found.len() + usize::from(state == ItemState::Ended) == 1, "{id}: {found:?}, {state}");
         *places.entry(state).or_insert(0) += 1;
     }
     println!("at the end: {places:?}");

@@ -17,7 +17,7 @@ use twitter_updater::ingest::Lanes;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::dead::Dead;
-use twitter_updater::ops::{Access, Archive, Reader, Server, Shown, Site, Snapshot, WholeQueue};
+use twitter_updater::ops::{Access, Archive, PageInputs, Reader, Server, Site, Snapshot, WholeQueue};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::pipelines::posts::posts_of;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
@@ -96,7 +96,7 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
 
     running.abort();
     let database = Reloadable::new(Err("no lists here".to_owned()));
-    let site = Site::new(vec![Shown { whole, archive, terms, database }], Access::default(), None);
+    let site = Site::new(vec![PageInputs { whole, archive, terms, database }], Access::default(), None);
     let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = format!("http://{}/", server.addr());
     let serving = tokio::spawn(server.run(site.router(), std::future::pending()));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{Inspection, RedisQueue};
-use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{
     self, ClosedWindow, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing,
@@ -121,7 +121,7 @@ async fn eight_processes_use_the_whole_quota_of_three_credentials() {
     let standings = store.standing(NAMESPACE, &ids).await.unwrap();
     let mut lost = 0;
     for ((id, places), standing) in ids.iter().zip(queue.locate(&ids).await.unwrap()).zip(standings) {
-        let ended = standing.is_some_and(|known| known.state == TweetState::Ended);
+        let ended = standing.is_some_and(|known| known.state == ItemState::Ended);
         assert!(places.len() + usize::from(ended) <= 1, "{id} is in {places:?}");
         lost += usize::from(places.is_empty() && !ended);
     }

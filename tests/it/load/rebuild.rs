@@ -12,7 +12,7 @@ use sqlx::{ConnectOptions, Executor};
 use tempfile::TempDir;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{EmbeddedQueue, Place, Queue, RedisQueue};
-use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{PostgresStore, SqliteStore, Store};
@@ -125,7 +125,7 @@ impl Stage {
 
         wipe().await;
         let wiped = wall_ms();
-        let ended = self.in_state(&ids, TweetState::Ended).await;
+        let ended = self.in_state(&ids, ItemState::Ended).await;
         let rebuilds = [self.start_rebuild(&settings), self.start_rebuild(&settings)].map(finished);
         let put_back: u64 = rebuilds.iter().map(|done| done["put_back"].as_u64().unwrap()).sum();
         println!("{rebuilds:?}");
@@ -138,14 +138,14 @@ impl Stage {
         // Every living tweet goes round again.
         until_true("all are updated after the wipe", Duration::from_secs(60), async || {
             self.store.standing(NAMESPACE, &ids).await.unwrap().into_iter().flatten().all(|known| {
-                matches!(known.state, TweetState::Ended | TweetState::Dead) || known.checked_at.unwrap_or(0) > wiped
+                matches!(known.state, ItemState::Ended | ItemState::Dead) || known.checked_at.unwrap_or(0) > wiped
             })
         })
         .await;
         // A worker whose lease was wiped may have ended a tweet after it was put back: its next answer says so
         // again, and then it is in no place.
         until_true("who has ended is in no place", Duration::from_secs(60), async || {
-            let over: Vec<_> = self.in_state(&ids, TweetState::Ended).await.into_iter().collect();
+            let over: Vec<_> = self.in_state(&ids, ItemState::Ended).await.into_iter().collect();
             self.queue.locate(&over).await.unwrap().iter().all(Vec::is_empty)
         })
         .await;
@@ -161,17 +161,17 @@ impl Stage {
             .zip(self.store.standing(NAMESPACE, &ids).await.unwrap())
         {
             let state = standing.unwrap().state;
-            assert_eq!(places.len(), usize::from(state != TweetState::Ended), "{id}: {places:?}, {state}");
+            assert_eq!(places.len(), usize::from(state != ItemState::Ended), "{id}: {places:?}, {state}");
             let is_dead = matches!(places[..], [Place::Dead { .. }]);
-            assert_eq!(is_dead, state == TweetState::Dead, "{id}: {places:?}, {state}");
+            assert_eq!(is_dead, state == ItemState::Dead, "{id}: {places:?}, {state}");
         }
-        let still = self.in_state(&ids, TweetState::Ended).await;
+        let still = self.in_state(&ids, ItemState::Ended).await;
         assert!(still.is_superset(&ended), "{:?} live again", ended.difference(&still));
-        assert_eq!(self.in_state(&ids, TweetState::Dead).await, ids[..DEAD].iter().cloned().collect());
+        assert_eq!(self.in_state(&ids, ItemState::Dead).await, ids[..DEAD].iter().cloned().collect());
         api.stop().await;
     }
 
-    async fn in_state(&self, ids: &[String], state: TweetState) -> BTreeSet<String> {
+    async fn in_state(&self, ids: &[String], state: ItemState) -> BTreeSet<String> {
         let standings = self.store.standing(NAMESPACE, ids).await.unwrap();
         let is = |(id, known): (&String, Option<twitter_updater::store::Standing>)| {
             known.is_some_and(|known| known.state == state).then(|| id.clone())

@@ -9,7 +9,7 @@ use twitter_updater::engine::queue::{Inspection, Place};
 use twitter_updater::engine::schedule::{Schedule, Schedules};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
-use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::pipelines::media::arrivals::Arrivals;
 use twitter_updater::pipelines::media::schedule::FreshFirst;
 use twitter_updater::pipelines::refresh::{Mention, Receiver};
@@ -68,7 +68,7 @@ async fn what_an_edit_brings_and_what_a_post_showed_before_media_were_collected_
     // Until its row has ended, a process may have died that was to look at it.
     assert!(!named(&[mention("6", true)]).await.is_empty());
     let tried = Seen::Found(Tweet { id: "6".to_owned(), ..Tweet::default() });
-    store.save(NS, &[Observation::new("6", NOW, tried, TweetState::Ended, None)]).await.unwrap();
+    store.save(NS, &[Observation::new("6", NOW, tried, ItemState::Ended, None)]).await.unwrap();
     assert!(named(&[mention("6", true)]).await.is_empty());
     // At another address it may be there; an address that is new in each answer brings it back once a day.
     let moved = |hours: Millis| {

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use twitter_updater::config::BucketSettings;
 use twitter_updater::pipelines::media::bucket::Bucket;
 use twitter_updater::pipelines::media::files::{Files, Whole};
-use twitter_updater::pipelines::media::parts::{Part, Parts};
+use twitter_updater::pipelines::media::parts::{LockedPart, Parts};
 
 use super::fetch::sha256;
 use crate::support::process::{Variables, variables};
@@ -233,7 +233,7 @@ fn whole(size: usize) -> (TempDir, Parts, Whole) {
     (folder, parts, Whole { sha256: sha256(&bytes), bytes: size as u64, kind: "image/png" })
 }
 
-fn part(parts: &Parts) -> Part {
+fn part(parts: &Parts) -> LockedPart {
     parts.part("media:twitter", "1").unwrap().unwrap()
 }
 

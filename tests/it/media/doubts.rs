@@ -13,7 +13,7 @@ use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Stored, Wanted};
 use twitter_updater::pipelines::media::files::Whole;
 use twitter_updater::pipelines::media::handler::{MediaHandler, Retrying};
 use twitter_updater::providers::registry::smaller_pictures;
-use twitter_updater::store::{MediumSeen, NewTweet, Store, StoredMedium, Way};
+use twitter_updater::store::{MediumSeen, NewItem, Store, StoredMedium, Way};
 
 use crate::support::claim::claimed;
 use crate::support::memory_store::MemoryStore;
@@ -49,7 +49,7 @@ impl World {
     async fn of(url: &str, longest_retry: Duration, give_up_after: Duration) -> Self {
         let host = Arc::new(Host(Mutex::new(Fetched::Partly), Mutex::default()));
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let new = NewTweet { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None, read_at: None };
+        let new = NewItem { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None, read_at: None };
         store.record(NS, NOW, &Way::of("fan_out"), &[new]).await.unwrap();
         let medium = Medium { id: ID.to_owned(), url: url.to_owned(), kind: MediaKind::Photo };
         store.record_media(NS, &[MediumSeen { medium, author: None, post: "2".to_owned(), at: NOW }]).await.unwrap();

@@ -9,12 +9,12 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::Verdict;
 use twitter_updater::engine::worker::FreeHandler;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
-use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Stored, Wanted};
 use twitter_updater::pipelines::media::files::Whole;
 use twitter_updater::pipelines::media::handler::{MediaHandler, Retrying};
 use twitter_updater::store::{
-    Forgetting, ItemsOf, Lifecycle, MediaStore, MediumSeen, NewTweet, Observation, Posts, Seen, SqliteStore, Way,
+    Forgetting, ItemsOf, Lifecycle, MediaStore, MediumSeen, NewItem, Observation, Posts, Seen, SqliteStore, Way,
 };
 
 use super::fetch::World;
@@ -57,7 +57,7 @@ async fn store() -> (Arc<SqliteStore>, TempDir) {
 }
 
 async fn record(store: &SqliteStore) {
-    let new = NewTweet { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None, read_at: None };
+    let new = NewItem { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None, read_at: None };
     store.record(NS, NOW, &Way::of("fan_out"), &[new]).await.unwrap();
 }
 
@@ -69,7 +69,7 @@ async fn show(store: &SqliteStore) {
 }
 
 /// Has the handler do it; says what the queue is told, and the state of its life.
-async fn handle(store: &Arc<SqliteStore>, fetcher: &Arc<dyn Fetch>) -> (Verdict, Option<TweetState>) {
+async fn handle(store: &Arc<SqliteStore>, fetcher: &Arc<dyn Fetch>) -> (Verdict, Option<ItemState>) {
     let handler = MediaHandler {
         namespace: NS.to_owned(),
         fetcher: fetcher.clone(),
@@ -99,7 +99,7 @@ async fn a_medium_of_a_forgotten_person_gets_no_row_and_leaves_no_part() {
     store.keep_away("twitter", ANN, NOW).await.unwrap();
     show(&store).await;
     let post = Tweet { id: POST.into(), author_id: Some(ANN.into()), raw: "{}".into(), ..Tweet::default() };
-    let found = Observation::new(POST, NOW, Seen::Found(post), TweetState::Live, Some(NOW + 1));
+    let found = Observation::new(POST, NOW, Seen::Found(post), ItemState::Live, Some(NOW + 1));
     store.save("tweet:update", &[found]).await.unwrap();
     // A part of it came before.
     let part = world.keeper.parts.part(NS, ID).unwrap().unwrap();
@@ -126,7 +126,7 @@ async fn a_medium_waits_whose_file_is_being_removed() {
     let (store, _folder) = store().await;
     show(&store).await;
     let host: Arc<dyn Fetch> = Arc::new(Host { store: store.clone(), is_forgotten: false });
-    assert_eq!(handle(&store, &host).await, (AGAIN, Some(TweetState::Live)));
+    assert_eq!(handle(&store, &host).await, (AGAIN, Some(ItemState::Live)));
     let medium = store.media(NS, &[ID.to_owned()]).await.unwrap().remove(0).unwrap();
     assert_eq!((medium.state, medium.sha256), (MediaState::Waiting, None));
 }
@@ -136,5 +136,5 @@ async fn an_id_that_was_put_in_by_hand_ends() {
     let (store, _folder) = store().await;
     record(&store).await;
     let host: Arc<dyn Fetch> = Arc::new(Host { store: store.clone(), is_forgotten: false });
-    assert_eq!(handle(&store, &host).await, (Verdict::Finish, Some(TweetState::Ended)));
+    assert_eq!(handle(&store, &host).await, (Verdict::Finish, Some(ItemState::Ended)));
 }

@@ -7,13 +7,13 @@ use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::queue::{Lateness, Workers};
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
-use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::pipelines::media::counters::Fetches;
 use twitter_updater::pipelines::media::fetch::Fetched;
 use twitter_updater::pipelines::media::keeper::Keeper;
 use twitter_updater::pipelines::media::parts::Parts;
 use twitter_updater::pipelines::media::removal::{AGE, Removal};
-use twitter_updater::store::{Expired, MediumSeen, MediumTried, NewTweet, Observation, Seen, SqliteStore, Store, Way};
+use twitter_updater::store::{Expired, MediumSeen, MediumTried, NewItem, Observation, Seen, SqliteStore, Store, Way};
 
 use super::fetch::World;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -25,7 +25,7 @@ const NS: &str = "media:twitter";
 async fn put(world: &World, store: &dyn Store, id: &str) -> String {
     let Fetched::Stored(stored) = world.fetch("/ok/1").await else { panic!() };
     let now = wall_ms();
-    let new = NewTweet { id: id.to_owned(), created_at: None, next_due: Some(now), content: None, read_at: None };
+    let new = NewItem { id: id.to_owned(), created_at: None, next_due: Some(now), content: None, read_at: None };
     store.record(NS, now, &Way::of("fan_out"), &[new]).await.unwrap();
     let medium = Medium { id: id.to_owned(), url: world.server.url("/ok/1"), kind: MediaKind::Photo };
     store
@@ -51,7 +51,7 @@ fn found(id: &str) -> Observation {
         id: id.to_owned(),
         answered_at: 2,
         seen: Seen::Found(Tweet { id: id.to_owned(), raw: "{}".to_owned(), ..Tweet::default() }),
-        state: TweetState::Live,
+        state: ItemState::Live,
         next_due: None,
         follow: None,
         forget: false,
@@ -86,7 +86,7 @@ async fn a_file_is_removed_with_its_last_post_and_not_while_it_is_young() {
     assert_eq!(removal.look(AGE, &stop).await.unwrap(), 0, "seen and written within the hour");
     assert!(world.folder.path(&sha256).exists());
     // A post that is stored keeps what it shows.
-    let new = NewTweet { id: "of b".to_owned(), created_at: None, next_due: Some(1), content: None, read_at: None };
+    let new = NewItem { id: "of b".to_owned(), created_at: None, next_due: Some(1), content: None, read_at: None };
     store.record("tweet:update", 1, &Way::of("enqueue"), &[new]).await.unwrap();
     queue.heartbeat("a", &[], &[], &Lateness::default()).await.unwrap();
     assert_eq!(removal_of("b").look(Duration::ZERO, &stop).await.unwrap(), 0, "the first worker does it for all");
@@ -99,7 +99,7 @@ async fn a_file_is_removed_with_its_last_post_and_not_while_it_is_young() {
     assert_eq!(states().await, [MediaState::Removed, MediaState::Stored]);
     assert_eq!((removal.keeper.parts.used() as i64, counters.media_removed.get()), (file, 1));
     // Without the post the file goes, too, and its bytes are free.
-    let over = Observation { state: TweetState::Ended, ..found("of b") };
+    let over = Observation { state: ItemState::Ended, ..found("of b") };
     store.save("tweet:update", &[over]).await.unwrap();
     store.remove("tweet:update", Expired::Before(Millis::MAX), &["of b".to_owned()]).await.unwrap();
     assert_eq!(removal.look(Duration::ZERO, &stop).await.unwrap(), 1);

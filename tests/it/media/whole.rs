@@ -8,7 +8,7 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{NewJob, Queue};
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::pipelines::media::schedule::fresh;
-use twitter_updater::store::{MediumSeen, NewTweet, Store, Way};
+use twitter_updater::store::{MediumSeen, NewItem, Store, Way};
 
 use super::fetch::sha256;
 use super::server::{Server, content};
@@ -42,7 +42,7 @@ pub async fn put_in(store: &dyn Store, queue: &dyn Queue, server: &Server, numbe
     let now = wall_ms();
     for chunk in numbers.into_iter().collect::<Vec<_>>().chunks(1_000) {
         let ids: Vec<String> = chunk.iter().map(u32::to_string).collect();
-        let new = |id: &String| NewTweet {
+        let new = |id: &String| NewItem {
             id: id.clone(),
             created_at: None,
             next_due: Some(now),

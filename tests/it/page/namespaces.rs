@@ -14,7 +14,7 @@ use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::Lanes;
 use twitter_updater::ops::dead::Dead;
 use twitter_updater::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
-use twitter_updater::ops::{Access, Archive, Server, Shown, Site, Terms, WholeQueue};
+use twitter_updater::ops::{Access, Archive, PageInputs, Server, Site, Terms, WholeQueue};
 use twitter_updater::pipelines::kind::Words;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
@@ -151,7 +151,7 @@ impl Two {
                 health: Arc::new(Health::default()),
             });
             let database = Reloadable::new(Err("no lists here".to_owned()));
-            shown.push(Shown { whole, archive, terms: Reloadable::new(terms.clone()), database });
+            shown.push(PageInputs { whole, archive, terms: Reloadable::new(terms.clone()), database });
             queues.push(queue);
         }
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();

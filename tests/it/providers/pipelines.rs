@@ -12,7 +12,7 @@ use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Lane, NewJ
 use twitter_updater::engine::schedule::Known;
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
-use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
 use twitter_updater::pipelines::refresh::{Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::lookup::{Charge, Lookup};
@@ -124,7 +124,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
         for n in 0..POSTS {
             let stored = store.tweet(namespace(provider), &provider.id(at, n)).await.unwrap().unwrap();
             let truth = running.world().tweet(TweetId::at(at, n), wall_ms());
-            assert_eq!((stored.state, stored.misses), (TweetState::Live, i64::from(truth.is_none())));
+            assert_eq!((stored.state, stored.misses), (ItemState::Live, i64::from(truth.is_none())));
             if let Some(truth) = truth {
                 here += 1;
                 assert_eq!(stored.metrics.retweet_count, Some(truth.retweet_count), "{provider:?}");

@@ -60,21 +60,21 @@ async fn as_many_a_second_as_a_rebuild_puts_back(world: World) {
 async fn ids_are_due_now_in_the_lane_of_their_age(world: World) {
     let live = world.tweet(1, 2 * DAY, 5 * HOUR).await;
     let gone = world.tweet(2, HOUR, 0).await;
-    world.answer(&gone, TweetState::Unavailable).await;
+    world.answer(&gone, ItemState::Unavailable).await;
     world.in_queue().await;
     assert_eq!(world.lane(&gone).await.0, "unavailable");
     let done = world.refresh().ids(&[live.clone(), gone.clone()], |_, _| panic!("none is refused")).await.unwrap();
     assert_eq!(done, Refreshed { promoted: 2, ..Refreshed::default() });
     world.is_due_now(&live, "7d").await;
     world.is_due_now(&gone, "1d").await;
-    assert_eq!(world.state(&gone).await, TweetState::Unavailable, "an answer decides, not a person");
+    assert_eq!(world.state(&gone).await, ItemState::Unavailable, "an answer decides, not a person");
 }
 
 async fn what_cannot_be_refreshed_is_said_and_the_rest_is_done(world: World) {
     let [good, ended, dead] =
         [world.tweet(1, HOUR, HOUR).await, world.tweet(2, HOUR, HOUR).await, world.tweet(3, HOUR, HOUR).await];
     world.in_queue().await;
-    world.answer(&ended, TweetState::Ended).await;
+    world.answer(&ended, ItemState::Ended).await;
     world.bury(&dead).await;
     let mut said = BTreeMap::new();
     let asked = [ended.clone(), "20".to_owned(), dead.clone(), "no id".to_owned(), good.clone()];
@@ -112,7 +112,7 @@ async fn all_of_a_kind_and_no_other(world: World) {
     for number in 0..620 {
         let id = world.tweet(number, HOUR, 50 * MINUTE).await;
         if number % 10 == 0 {
-            world.answer(&id, TweetState::Unavailable).await;
+            world.answer(&id, ItemState::Unavailable).await;
             gone.push(id);
         } else {
             live.push(id);
@@ -176,7 +176,7 @@ async fn cut_off_at_any_point_the_same_command_mends_it(world: World) {
 
 async fn a_missing_post_that_is_enqueued_again_stays_as_it_is(world: World) {
     let id = world.tweet(1, HOUR, 0).await;
-    world.answer(&id, TweetState::Unavailable).await;
+    world.answer(&id, ItemState::Unavailable).await;
     world.in_queue().await;
     let before = (world.store.tweet(world.queue.namespace(), &id).await.unwrap(), world.lane(&id).await);
     for _ in 0..3 {

@@ -13,7 +13,7 @@ use twitter_updater::engine::schedule::history::{Answer, History};
 use twitter_updater::engine::schedule::{Corrected, Known, Schedule, Schedules};
 use twitter_updater::engine::worker::Handler;
 use twitter_updater::ingest::{Lanes, Rebuild};
-use twitter_updater::model::post::{Metrics, Tweet, TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics, Tweet, TweetId};
 use twitter_updater::providers::twitter_v1;
 use twitter_updater::store::{Learnt, Seen, Standing};
 
@@ -107,8 +107,8 @@ fn expected(rig: &Rig, id: &str, history: History) -> Millis {
 async fn a_busy_post_is_due_sooner_than_a_quiet_one_of_its_age(setup: Setup) {
     let rig = Rig::start(setup).await;
     let [busy, quiet] = alike(&rig);
-    rig.seen(&busy, HOUR, found(&busy, half(counts(&rig, &busy))), TweetState::Live).await;
-    rig.seen(&quiet, HOUR, found(&quiet, counts(&rig, &quiet)), TweetState::Live).await;
+    rig.seen(&busy, HOUR, found(&busy, half(counts(&rig, &busy))), ItemState::Live).await;
+    rig.seen(&quiet, HOUR, found(&quiet, counts(&rig, &quiet)), ItemState::Live).await;
     rig.schedule(&[busy.clone(), quiet.clone()]).await;
     rig.round().await;
     let (often, seldom) = (interval(&rig, &busy).await, interval(&rig, &quiet).await);
@@ -122,7 +122,7 @@ async fn a_count_that_an_answer_leaves_out_is_the_stored_one(setup: Setup) {
     let id = rig.there(1, 6 * HOUR).remove(0);
     // The simulated API gives no replies: a hundred that an earlier answer gave are no events that went away.
     let before = Metrics { reply_count: Some(100), ..counts(&rig, &id) };
-    rig.seen(&id, HOUR, found(&id, before), TweetState::Live).await;
+    rig.seen(&id, HOUR, found(&id, before), ItemState::Live).await;
     let earlier = standing(&rig, &id).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
@@ -142,9 +142,9 @@ async fn a_count_that_an_answer_leaves_out_is_the_stored_one(setup: Setup) {
 async fn after_a_miss_the_counts_of_before_are_of_no_known_time(setup: Setup) {
     let rig = Rig::start(setup).await;
     let id = alike(&rig)[0].clone();
-    rig.seen(&id, 3 * HOUR, found(&id, half(counts(&rig, &id))), TweetState::Live).await;
+    rig.seen(&id, 3 * HOUR, found(&id, half(counts(&rig, &id))), ItemState::Live).await;
     let missing = Seen::Missing { misses: 1, since: wall_ms() - MINUTE, reason: None, handle: None };
-    rig.seen(&id, MINUTE, missing, TweetState::Live).await;
+    rig.seen(&id, MINUTE, missing, ItemState::Live).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
     let now = standing(&rig, &id).await;
@@ -158,7 +158,7 @@ async fn after_a_miss_the_counts_of_before_are_of_no_known_time(setup: Setup) {
 async fn what_the_queue_lost_comes_back_to_its_lane(setup: Setup) {
     let rig = Rig::start(setup).await;
     let [busy, quiet] = alike(&rig);
-    rig.seen(&busy, HOUR, found(&busy, half(counts(&rig, &busy))), TweetState::Live).await;
+    rig.seen(&busy, HOUR, found(&busy, half(counts(&rig, &busy))), ItemState::Live).await;
     let ids = [busy.clone(), quiet.clone(), rig.there(1, 26 * HOUR).remove(0)];
     rig.schedule(&ids).await;
     rig.round().await;

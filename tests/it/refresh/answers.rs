@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{Place, Verdict};
-use twitter_updater::model::post::{Tweet, TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet, TweetId};
 use twitter_updater::pipelines::posts::{NAMESPACE, PostJudge};
 use twitter_updater::pipelines::refresh::{Judge, UNAVAILABLE_LANE};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
@@ -54,7 +54,7 @@ async fn what_is_stored_is_what_the_api_shows() {
     for id in &ids {
         let (stored, shown) = (rig.stored(id).await, shown(&rig, id).await);
         let truth = rig.simulator().world().tweet(TweetId::parse(id).unwrap(), wall_ms()).unwrap();
-        assert_eq!(stored.state, TweetState::Live);
+        assert_eq!(stored.state, ItemState::Live);
         assert_eq!(stored.text.as_deref(), shown["full_text"].as_str());
         assert_eq!(stored.author_id.as_deref(), shown["user"]["id_str"].as_str());
         assert_eq!(stored.author_name.as_deref(), shown["user"]["screen_name"].as_str());
@@ -128,10 +128,10 @@ async fn past_the_last_bracket_its_life_ends() {
     rig.schedule(&[old.clone(), young.clone()]).await;
     rig.round().await;
     let stored = rig.stored(&old).await;
-    assert_eq!((stored.state, stored.next_due), (TweetState::Ended, None));
+    assert_eq!((stored.state, stored.next_due), (ItemState::Ended, None));
     assert!(stored.text.is_some() && stored.metrics.retweet_count.is_some(), "its last answer is kept");
     assert_eq!(rig.place(&old).await, None);
-    assert_eq!(rig.stored(&young).await.state, TweetState::Live);
+    assert_eq!(rig.stored(&young).await.state, ItemState::Live);
     assert!(rig.place(&young).await.is_some());
     assert_eq!(rig.metrics.counters.ended.get(), 1);
 }
@@ -162,9 +162,9 @@ async fn nothing_is_settled_before_it_is_saved() {
             Event::Settled(verdicts) => {
                 for (id, verdict) in verdicts {
                     let says = *saved.get(&id).unwrap_or_else(|| panic!("{id} is settled and not saved"));
-                    assert_eq!(verdict == Verdict::Finish, says == TweetState::Ended, "{verdict:?}, {says:?}");
+                    assert_eq!(verdict == Verdict::Finish, says == ItemState::Ended, "{verdict:?}, {says:?}");
                     settled += 1;
-                    ended += i32::from(says == TweetState::Ended);
+                    ended += i32::from(says == ItemState::Ended);
                 }
             }
             _ => {}
@@ -185,7 +185,7 @@ async fn a_withheld_tweet_keeps_its_text_and_is_marked() {
     assert_eq!(new.text, None, "the sentence in place of a text is none");
     for stored in [known, new] {
         let truth = rig.simulator().world().tweet(TweetId::parse(&stored.id).unwrap(), wall_ms()).unwrap();
-        assert_eq!((stored.state, stored.withheld_in.as_deref()), (TweetState::Live, Some("XY")));
+        assert_eq!((stored.state, stored.withheld_in.as_deref()), (ItemState::Live, Some("XY")));
         assert_eq!(stored.metrics.retweet_count, Some(truth.retweet_count));
         assert_waits(&rig, &stored.id, "7d", 6 * HOUR).await;
     }
@@ -202,7 +202,7 @@ async fn a_broken_tweet_costs_the_other_ninety_nine_nothing() {
     let mut broken = 0;
     for id in &ids {
         let stored = rig.stored(id).await;
-        assert_eq!(stored.state, TweetState::Live);
+        assert_eq!(stored.state, ItemState::Live);
         assert_eq!(stored.checked_at.is_some(), stored.unreadable.is_none());
         assert_waits(&rig, id, "7d", 6 * HOUR).await;
         broken += i32::from(stored.text.is_none() && stored.metrics.retweet_count.is_none());
@@ -216,24 +216,24 @@ async fn a_broken_tweet_stays_as_it_was() {
     let rig = Rig::start(Setup::default()).await;
     let id = rig.there(1, 3 * DAY).remove(0);
     let since = wall_ms() - HOUR;
-    rig.seen(&id, 2 * MINUTE, Seen::Missing { misses: 2, since, reason: None, handle: None }, TweetState::Unavailable)
+    rig.seen(&id, 2 * MINUTE, Seen::Missing { misses: 2, since, reason: None, handle: None }, ItemState::Unavailable)
         .await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.inject(Fault::BrokenTweet, 1);
     rig.round().await;
     let stored = rig.stored(&id).await;
-    assert_eq!((stored.state, stored.misses, stored.missing_since), (TweetState::Unavailable, 2, Some(since)));
+    assert_eq!((stored.state, stored.misses, stored.missing_since), (ItemState::Unavailable, 2, Some(since)));
     let (lane, due) = rig.lane(&id).await;
     assert_eq!(lane, UNAVAILABLE_LANE, "nothing was learnt of it");
     assert!((wall_ms() + 4 * HOUR - MINUTE..=wall_ms() + 4 * HOUR).contains(&due));
 
     // Its life had ended, but the worker died before it told the queue; and then it is returned.
     let id = rig.there(1, 3 * DAY).remove(0);
-    rig.seen(&id, MINUTE, Seen::Missing { misses: 3, since, reason: None, handle: None }, TweetState::Ended).await;
+    rig.seen(&id, MINUTE, Seen::Missing { misses: 3, since, reason: None, handle: None }, ItemState::Ended).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.inject(Fault::BrokenTweet, 1);
     rig.round().await;
-    assert_eq!(rig.stored(&id).await.state, TweetState::Live, "what is in the queue has not ended");
+    assert_eq!(rig.stored(&id).await.state, ItemState::Live, "what is in the queue has not ended");
     assert_eq!(rig.lane(&id).await.0, "7d");
 }
 
@@ -255,7 +255,7 @@ async fn an_id_older_than_snowflake_takes_its_date_from_the_answer() {
     rig.schedule(std::slice::from_ref(&found)).await;
     rig.round().await;
     let stored = rig.stored(&found).await;
-    assert_eq!(stored.state, TweetState::Ended, "its answer says 2006");
+    assert_eq!(stored.state, ItemState::Ended, "its answer says 2006");
     assert!(stored.created_at.unwrap() < 1_200_000_000_000);
     assert_eq!(rig.place(&found).await, None);
 
@@ -263,13 +263,13 @@ async fn an_id_older_than_snowflake_takes_its_date_from_the_answer() {
     rig.schedule(std::slice::from_ref(&broken)).await;
     rig.inject(Fault::BrokenTweet, 1);
     rig.round().await;
-    assert_eq!(rig.stored(&broken).await.state, TweetState::Live);
+    assert_eq!(rig.stored(&broken).await.state, ItemState::Live);
     assert_waits(&rig, &broken, "30d", DAY).await;
 
     rig.schedule(std::slice::from_ref(&missing)).await;
     rig.inject(Fault::AllMissing, 1);
     rig.round().await;
-    assert_eq!((rig.stored(&missing).await.state, rig.stored(&missing).await.misses), (TweetState::Live, 1));
+    assert_eq!((rig.stored(&missing).await.state, rig.stored(&missing).await.misses), (ItemState::Live, 1));
     assert_waits(&rig, &missing, "30d", DAY).await;
 }
 
@@ -287,10 +287,10 @@ async fn the_dead_in_the_store_are_buried_in_the_queue() {
     rig.round().await;
     for id in &ids[..2] {
         let stored = rig.stored(id).await;
-        assert_eq!((stored.state, stored.reason.as_deref()), (TweetState::Dead, Some("it broke the worker")));
+        assert_eq!((stored.state, stored.reason.as_deref()), (ItemState::Dead, Some("it broke the worker")));
         assert!(matches!(rig.place(id).await, Some(Place::Dead { .. })), "{id}: {:?}", rig.place(id).await);
     }
-    assert_eq!(rig.stored(&ids[2]).await.state, TweetState::Live);
+    assert_eq!(rig.stored(&ids[2]).await.state, ItemState::Live);
     assert_waits(&rig, &ids[2], "7d", 6 * HOUR).await;
 }
 
@@ -298,7 +298,7 @@ async fn the_dead_in_the_store_are_buried_in_the_queue() {
 async fn an_answer_older_than_the_stored_one_is_refused_and_counted() {
     let rig = Rig::start(Setup::default()).await;
     let [known, other] = [rig.there(1, 3 * DAY).remove(0), rig.there(1, 3 * DAY).remove(0)];
-    rig.seen(&known, -HOUR, Seen::Found(tweet_before(&known)), TweetState::Live).await;
+    rig.seen(&known, -HOUR, Seen::Found(tweet_before(&known)), ItemState::Live).await;
     let before = rig.stored(&known).await;
     rig.schedule(&[known.clone(), other.clone()]).await;
     rig.round().await;
@@ -313,9 +313,9 @@ async fn an_answer_older_than_the_stored_one_is_refused_and_counted() {
 async fn a_life_ends_only_where_the_store_says_so() {
     let rig = Rig::start(Setup::default()).await;
     let id = rig.there(1, 31 * DAY).remove(0);
-    rig.seen(&id, -HOUR, Seen::Found(tweet_before(&id)), TweetState::Live).await;
+    rig.seen(&id, -HOUR, Seen::Found(tweet_before(&id)), ItemState::Live).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
-    assert_eq!(rig.stored(&id).await.state, TweetState::Live, "the store has a newer answer");
+    assert_eq!(rig.stored(&id).await.state, ItemState::Live, "the store has a newer answer");
     assert_eq!(rig.lane(&id).await.0, UNAVAILABLE_LANE, "so it is looked up again, slowly");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use twitter_updater::engine::queue::{Job, Place, Verdict};
 use twitter_updater::engine::worker::{Handler, Outlook};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::quota::{Acquired, CredentialStatus};
 use twitter_updater::simulator::{Endpoint, Fault, Rule, SimulatorOptions};
 use twitter_updater::store::{Lifecycle, PostgresStore};
@@ -193,7 +193,7 @@ impl Seen<'_> {
         let [(job, Verdict::Bury { .. })] = &round.handled.verdicts[..] else { panic!("{:?}", round.handled) };
         assert_eq!((&job.id, job.deliveries), (self.bad(), 1));
         let dead = self.rig.stored(self.bad()).await;
-        assert_eq!(dead.state, TweetState::Dead);
+        assert_eq!(dead.state, ItemState::Dead);
         self.reason(&dead.reason.expect("a reason"));
         assert_eq!(self.rig.store.counts(&self.rig.handler.namespace).await.unwrap().live, 3);
     }

@@ -174,7 +174,7 @@ async fn who_is_cut_off_has_not_failed() {
         let batch = rig.claim(1).await;
         assert_eq!((batch.jobs[0].deliveries, batch.jobs[0].failures), (deliveries, 0));
         assert!(rig.queue.try_alone(&batch.fence).await.unwrap());
-        let handled = rig.handler.cut_off(&batch);
+        let handled = rig.handler.handle_abandoned(&batch);
         rig.queue.settle(&batch.fence, &handled.verdicts, &handled.tally).await.unwrap();
         rig.queue.release(&batch.fence, &handled.release).await.unwrap();
         assert_eq!(rig.queue.stats().await.unwrap().leased, 0);

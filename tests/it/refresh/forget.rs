@@ -1,7 +1,7 @@
 //! What a deleted post said is forgotten, where the settings say so.
 
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::model::post::{Metrics, Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::store::Seen;
 
 use super::missing::{half_gone, wave};
@@ -23,13 +23,13 @@ fn post(id: &str, text: &str) -> Seen {
 /// A post of that age that was edited, and has been missing for so long; whether what it said is there still after the next lookup.
 async fn is_kept(rig: &Rig, age: i64, missing_for: i64) -> bool {
     let id = rig.gone(1, age).remove(0);
-    rig.seen(&id, 3 * HOUR, post(&id, "once"), TweetState::Live).await;
-    rig.seen(&id, 2 * HOUR, post(&id, "then"), TweetState::Live).await;
+    rig.seen(&id, 3 * HOUR, post(&id, "once"), ItemState::Live).await;
+    rig.seen(&id, 2 * HOUR, post(&id, "then"), ItemState::Live).await;
     rig.seen(
         &id,
         MINUTE,
         Seen::Missing { misses: 1, since: wall_ms() - missing_for, reason: None, handle: None },
-        TweetState::Live,
+        ItemState::Live,
     )
     .await;
     rig.schedule(std::slice::from_ref(&id)).await;

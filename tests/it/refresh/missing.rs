@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::worker::Outlook;
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::pipelines::refresh::wave::{FOUND, MISSED, Wave};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
@@ -34,7 +34,7 @@ async fn a_missing_tweet_stays_on_its_interval_until_its_misses_span_ten_minutes
                 id,
                 MINUTE,
                 Seen::Missing { misses: 1, since: wall_ms() - ago, reason: None, handle: None },
-                TweetState::Live,
+                ItemState::Live,
             )
             .await;
         }
@@ -47,8 +47,8 @@ async fn a_missing_tweet_stays_on_its_interval_until_its_misses_span_ten_minutes
         assert_eq!(stored.text.as_deref(), Some("what it said before"));
         assert_eq!(stored.misses, 1 + i64::from(since.is_some()));
         let (state, expected, interval) = match is_believed {
-            true => (TweetState::Unavailable, UNAVAILABLE_LANE, 4 * HOUR),
-            false => (TweetState::Live, "7d", 6 * HOUR),
+            true => (ItemState::Unavailable, UNAVAILABLE_LANE, 4 * HOUR),
+            false => (ItemState::Live, "7d", 6 * HOUR),
         };
         assert_eq!((stored.state, &*lane), (state, expected), "{since:?}");
         assert_eq!(stored.next_due, Some(stored.checked_at.unwrap() + interval));
@@ -72,7 +72,7 @@ async fn during_a_wave_a_miss_takes_an_hour_to_be_believed_and_no_life_ends() {
             id,
             MINUTE,
             Seen::Missing { misses: 9, since: wall_ms() - ago, reason: None, handle: None },
-            TweetState::Live,
+            ItemState::Live,
         )
         .await;
     }
@@ -80,7 +80,7 @@ async fn during_a_wave_a_miss_takes_an_hour_to_be_believed_and_no_life_ends() {
     rig.round().await;
     for (id, (ago, is_believed)) in ids.iter().zip(cases) {
         let stored = rig.stored(id).await;
-        let state = if is_believed { TweetState::Unavailable } else { TweetState::Live };
+        let state = if is_believed { ItemState::Unavailable } else { ItemState::Live };
         assert_eq!(stored.state, state, "{ago}");
         // Whether it is back is asked sooner than every four hours: that is what ends the wave.
         let interval = if is_believed { HOUR } else { 6 * HOUR };
@@ -110,10 +110,10 @@ async fn what_is_found_in_the_same_answer_is_saved_and_settled() {
     let stats = rig.queue.stats().await.unwrap();
     assert_eq!((stats.counters[FOUND], stats.counters[MISSED]), (40, 60));
     for id in &there {
-        assert_eq!((rig.stored(id).await.state, rig.stored(id).await.misses), (TweetState::Live, 0));
+        assert_eq!((rig.stored(id).await.state, rig.stored(id).await.misses), (ItemState::Live, 0));
     }
     for id in gone.iter().chain(&new) {
-        assert_eq!((rig.stored(id).await.state, rig.stored(id).await.misses), (TweetState::Live, 1));
+        assert_eq!((rig.stored(id).await.state, rig.stored(id).await.misses), (ItemState::Live, 1));
         assert_eq!(rig.lane(id).await.0, "7d");
     }
 }
@@ -123,11 +123,11 @@ async fn found_again_it_lives_again() {
     let rig = Rig::start(Setup::default()).await;
     let id = rig.there(1, 3 * DAY).remove(0);
     let since = wall_ms() - 5 * DAY;
-    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since, reason: None, handle: None }, TweetState::Unavailable).await;
+    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since, reason: None, handle: None }, ItemState::Unavailable).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
     let stored = rig.stored(&id).await;
-    assert_eq!((stored.state, stored.misses, stored.missing_since), (TweetState::Live, 0, None));
+    assert_eq!((stored.state, stored.misses, stored.missing_since), (ItemState::Live, 0, None));
     assert_eq!(rig.lane(&id).await.0, "7d");
 }
 
@@ -138,13 +138,13 @@ async fn misses_in_a_hurry_end_no_life_whatever_the_settings_say() {
     let rig = Rig::start(setup).await;
     let id = rig.there(1, 3 * DAY).remove(0);
     let since = wall_ms() - 119 * MINUTE;
-    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since, reason: None, handle: None }, TweetState::Unavailable).await;
+    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since, reason: None, handle: None }, ItemState::Unavailable).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.inject(Fault::AllMissing, 5);
     for misses in 10..15 {
         rig.round().await;
         let stored = rig.stored(&id).await;
-        assert_eq!((stored.misses, stored.state), (misses, TweetState::Unavailable));
+        assert_eq!((stored.misses, stored.state), (misses, ItemState::Unavailable));
         assert_eq!(stored.missing_since, Some(since), "counted from the first miss");
     }
     assert_eq!(rig.metrics.counters.ended.get(), 0);
@@ -159,15 +159,14 @@ async fn its_life_ends_after_the_limit_and_the_time_and_not_after_one_of_them() 
     let ids = rig.there(cases.len(), 3 * DAY);
     for (id, (misses, hours, _)) in ids.iter().zip(cases) {
         let since = wall_ms() - hours * HOUR;
-        rig.seen(id, MINUTE, Seen::Missing { misses, since, reason: None, handle: None }, TweetState::Unavailable)
-            .await;
+        rig.seen(id, MINUTE, Seen::Missing { misses, since, reason: None, handle: None }, ItemState::Unavailable).await;
     }
     rig.schedule(&ids).await;
     rig.inject(Fault::AllMissing, 1);
     rig.round().await;
     for (id, (misses, hours, ends)) in ids.iter().zip(cases) {
         let stored = rig.stored(id).await;
-        let expected = if ends { TweetState::Ended } else { TweetState::Unavailable };
+        let expected = if ends { ItemState::Ended } else { ItemState::Unavailable };
         assert_eq!((stored.misses, stored.state), (misses + 1, expected), "{misses} in {hours} hours");
         assert_eq!(stored.next_due.is_none(), ends);
         assert_eq!(rig.place(id).await.is_none(), ends);
@@ -181,7 +180,7 @@ async fn a_missing_tweet_past_the_last_bracket_has_ended() {
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
     let stored = rig.stored(&id).await;
-    assert_eq!((stored.state, stored.misses, stored.next_due), (TweetState::Ended, 1, None));
+    assert_eq!((stored.state, stored.misses, stored.next_due), (ItemState::Ended, 1, None));
     assert_eq!(rig.place(&id).await, None);
 }
 
@@ -190,11 +189,11 @@ async fn a_missing_tweet_past_the_last_bracket_has_ended() {
 async fn a_post_that_was_found_does_not_end_on_one_miss() {
     let rig = Rig::start(half_gone()).await;
     // How long it has been missing, whether a wave lasts, and what is expected: its state, and the time to the next lookup.
-    let (live, unavailable) = (TweetState::Live, TweetState::Unavailable);
+    let (live, unavailable) = (ItemState::Live, ItemState::Unavailable);
     let cases = [
         (None, false, (live, Some(10 * MINUTE))),
         (Some(9 * MINUTE), false, (live, Some(10 * MINUTE))),
-        (Some(11 * MINUTE), false, (TweetState::Ended, None)),
+        (Some(11 * MINUTE), false, (ItemState::Ended, None)),
         (Some(11 * MINUTE), true, (live, Some(HOUR))),
         (Some(2 * HOUR), true, (unavailable, Some(HOUR))),
     ];
@@ -235,14 +234,14 @@ async fn a_spell_of_bad_answers_changes_nothing_that_lasts() {
         rig.round().await;
     }
     for id in &ids {
-        assert_eq!(rig.stored(id).await.state, TweetState::Live);
+        assert_eq!(rig.stored(id).await.state, ItemState::Live);
         assert!(rig.stored(id).await.misses > 0);
     }
     for _ in 0..3 {
         rig.round().await;
     }
     for id in &ids {
-        assert_eq!((rig.stored(id).await.state, rig.stored(id).await.misses), (TweetState::Live, 0));
+        assert_eq!((rig.stored(id).await.state, rig.stored(id).await.misses), (ItemState::Live, 0));
         assert_eq!(rig.lane(id).await.0, "30d");
     }
 }

@@ -10,7 +10,7 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::queue::{Lane, NewJob, Place};
 use twitter_updater::ingest::{Drain, DrainRound, First, Lanes, Pace, Queued, Rebuild, Starter};
-use twitter_updater::model::post::{Ingested, TweetId, TweetState};
+use twitter_updater::model::post::{Ingested, ItemState, TweetId};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::posts_of;
 use twitter_updater::simulator::Fault;
@@ -68,7 +68,7 @@ async fn put(starter: &Starter, ids: &[String]) {
 
 async fn assert_over(rig: &Rig, id: &str, was_found: bool) {
     let stored = rig.stored(id).await;
-    assert_eq!((stored.state, stored.next_due, stored.lookups), (TweetState::Ended, None, 1), "{stored:?}");
+    assert_eq!((stored.state, stored.next_due, stored.lookups), (ItemState::Ended, None, 1), "{stored:?}");
     assert_eq!((stored.text.is_some(), stored.misses), (was_found, i64::from(!was_found)));
     assert_eq!(rig.place(id).await, None);
 }
@@ -88,7 +88,7 @@ async fn they_end_with_their_answer(setup: Setup) {
     assert_eq!(rig.place("20").await, None, "its life is over");
     for id in &gone {
         let (stored, (lane, _)) = (rig.stored(id).await, rig.lane(id).await);
-        assert_eq!((stored.state, stored.misses, &*lane), (TweetState::Live, 1, "once"));
+        assert_eq!((stored.state, stored.misses, &*lane), (ItemState::Live, 1, "once"));
         assert_eq!(stored.next_due, Some(stored.checked_at.unwrap() + MINUTE));
     }
 }
@@ -115,7 +115,7 @@ async fn what_one_faulty_answer_lacks_is_found_by_the_second(setup: Setup) {
     rig.round().await;
     for id in &lacking {
         let stored = rig.stored(id).await;
-        assert_eq!((stored.state, stored.misses, stored.text.is_some()), (TweetState::Ended, 0, true), "{stored:?}");
+        assert_eq!((stored.state, stored.misses, stored.text.is_some()), (ItemState::Ended, 0, true), "{stored:?}");
     }
 }
 
@@ -178,7 +178,7 @@ async fn a_wave_ends_none(setup: Setup) {
     for id in &ids {
         let (lane, due) = rig.lane(id).await;
         assert!(lane == "once" && due > wall_ms() + 50 * MINUTE, "{lane} {due}");
-        assert_eq!(rig.stored(id).await.state, TweetState::Live);
+        assert_eq!(rig.stored(id).await.state, ItemState::Live);
     }
 }
 
@@ -191,7 +191,7 @@ async fn of_an_answer_that_has_none_each_is_looked_up_once_more(setup: Setup) {
     assert_eq!(rig.round().await.batch.jobs.len(), 2);
     for id in &ids {
         let (stored, (lane, due)) = (rig.stored(id).await, rig.lane(id).await);
-        assert_eq!((stored.state, stored.misses, &*lane), (TweetState::Live, 1, "once"));
+        assert_eq!((stored.state, stored.misses, &*lane), (ItemState::Live, 1, "once"));
         assert_eq!(stored.next_due, Some(stored.checked_at.unwrap() + 10 * MINUTE));
         assert!((stored.next_due.unwrap()..=wall_ms() + 10 * MINUTE).contains(&due));
     }
@@ -200,16 +200,16 @@ async fn of_an_answer_that_has_none_each_is_looked_up_once_more(setup: Setup) {
     rig.queue.schedule(&[NewJob { id: ids[0].clone(), lane: Lane::once(), due: 0.into() }]).await.unwrap();
     rig.round().await;
     let stored = rig.stored(&ids[0]).await;
-    assert_eq!((stored.state, stored.misses, stored.text.is_some()), (TweetState::Ended, 0, true), "{stored:?}");
+    assert_eq!((stored.state, stored.misses, stored.text.is_some()), (ItemState::Ended, 0, true), "{stored:?}");
     assert_eq!(rig.place(&ids[0]).await, None);
     // ... and one that is missing for the second time is over.
     let gone = rig.gone(1, HOUR).remove(0);
     put(&once(&rig), std::slice::from_ref(&gone)).await;
     let seen = Seen::Missing { misses: 1, since: wall_ms() - 11 * MINUTE, reason: None, handle: None };
-    rig.seen(&gone, 11 * MINUTE, seen, TweetState::Live).await;
+    rig.seen(&gone, 11 * MINUTE, seen, ItemState::Live).await;
     rig.round().await;
     let stored = rig.stored(&gone).await;
-    assert_eq!((stored.state, stored.misses, stored.next_due), (TweetState::Ended, 2, None), "{stored:?}");
+    assert_eq!((stored.state, stored.misses, stored.next_due), (ItemState::Ended, 2, None), "{stored:?}");
     assert_eq!(rig.place(&gone).await, None);
 }
 
@@ -222,13 +222,13 @@ async fn an_answer_that_cannot_be_read_is_none_but_two_are(setup: Setup) {
     let [one, other] = [rig.stored(&ids[0]).await, rig.stored(&ids[1]).await];
     let (broken, read) = if one.unreadable.is_some() { (one, other) } else { (other, one) };
     assert_over(&rig, &read.id, true).await;
-    assert_eq!((broken.state, rig.lane(&broken.id).await.0), (TweetState::Live, "once".into()));
+    assert_eq!((broken.state, rig.lane(&broken.id).await.0), (ItemState::Live, "once".into()));
     let broken = [broken.id];
     rig.queue.forget(&broken).await.unwrap();
     rig.schedule(&broken).await;
     rig.inject(Fault::BrokenTweet, 1);
     rig.round().await;
-    assert_eq!((rig.stored(&broken[0]).await.state, rig.place(&broken[0]).await), (TweetState::Ended, None));
+    assert_eq!((rig.stored(&broken[0]).await.state, rig.place(&broken[0]).await), (ItemState::Ended, None));
 }
 
 /// What the queue has lost comes back to the same lane.

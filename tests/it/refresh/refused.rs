@@ -6,7 +6,7 @@ use std::time::Duration;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{Claim, ClaimRequest, Place, Verdict};
 use twitter_updater::engine::worker::{ClaimSettings, Outlook};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::quota::Acquired;
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 
@@ -32,7 +32,7 @@ async fn only_the_id_that_spoils_its_requests_ends_dead() {
 
     let stored = rig.stored(poison).await;
     let reason = stored.reason.unwrap();
-    assert_eq!((stored.state, stored.next_due), (TweetState::Dead, None));
+    assert_eq!((stored.state, stored.next_due), (ItemState::Dead, None));
     assert!(reason.contains("refused 2 times while alone") && reason.contains("HTTP 400"), "{reason}");
     assert!(matches!(rig.place(poison).await, Some(Place::Dead { reason: why, .. }) if why == reason));
     assert_eq!(rig.metrics.counters.buried_here.get(), 1);
@@ -55,7 +55,7 @@ async fn only_the_id_that_spoils_its_requests_ends_dead() {
 
     for id in others {
         let stored = rig.stored(id).await;
-        assert_eq!((stored.state, stored.lookups), (TweetState::Live, 1));
+        assert_eq!((stored.state, stored.lookups), (ItemState::Live, 1));
         assert!(stored.text.is_some());
     }
     // Nobody else is suspect any more: all are claimed together, with no delivery to their names.
@@ -136,7 +136,7 @@ async fn a_burial_waits_for_the_store_but_not_for_ever() {
     let mut batch = rig.claim(1).await;
     batch.jobs[0].failures = 100;
     rig.round_of(batch).await;
-    assert_eq!(rig.stored(&id[0]).await.state, TweetState::Dead);
+    assert_eq!(rig.stored(&id[0]).await.state, ItemState::Dead);
     assert!(matches!(rig.place(&id[0]).await, Some(Place::Dead { .. })));
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, Endpoint, Fault, Rule, Running, SimulatorOptions};
 use twitter_updater::store::{Edges, Lifecycle, Posts, SqliteStore};
@@ -163,13 +163,13 @@ async fn one_of_each_delays_no_other(answer: Fault) {
                 })
                 .await;
                 let post = store.tweet(namespace, refused).await.unwrap().unwrap();
-                assert!(post.state == TweetState::Live && post.text.is_some(), "{namespace}: {post:?}");
+                assert!(post.state == ItemState::Live && post.text.is_some(), "{namespace}: {post:?}");
                 misses.insert(namespace, post.misses);
             }
             Endpoint::Accounts => {
                 until_true("its miss is stored", WITHIN, async || {
                     let known = store.standing(namespace, std::slice::from_ref(refused)).await.unwrap();
-                    known[0].as_ref().is_some_and(|known| known.misses > 0 && known.state == TweetState::Live)
+                    known[0].as_ref().is_some_and(|known| known.misses > 0 && known.state == ItemState::Live)
                 })
                 .await;
             }

@@ -13,7 +13,7 @@ use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{Claim, EmbeddedQueue, Jobs, Lane, NewJob, Verdict};
 use twitter_updater::engine::worker::Handler;
 use twitter_updater::model::account::Absence;
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::model::relation::{Partial, Side};
 use twitter_updater::pipelines::blame::Evidence;
 use twitter_updater::pipelines::refresh::UnavailableSettings;
@@ -26,7 +26,7 @@ use twitter_updater::providers::relations::{
     ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations, Unreadable,
 };
 use twitter_updater::quota::{Acquired, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
-use twitter_updater::store::{EdgeChange, Edges, Forgetting, ItemsOf, Lifecycle, NewTweet, Posts, SqliteStore, Way};
+use twitter_updater::store::{EdgeChange, Edges, Forgetting, ItemsOf, Lifecycle, NewItem, Posts, SqliteStore, Way};
 
 pub const LISTS: &str = "followers:twitter";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -192,7 +192,7 @@ impl World {
 #[tokio::test]
 async fn the_list_of_an_owner_that_is_gone_goes_and_so_does_its_job() {
     let world = World::new().await;
-    let row = NewTweet { id: "9".to_owned(), created_at: None, next_due: Some(1), content: None, read_at: None };
+    let row = NewItem { id: "9".to_owned(), created_at: None, next_due: Some(1), content: None, read_at: None };
     world.store.record(LISTS, 1, &Way::of("enqueue"), &[row]).await.unwrap();
     for _ in 0..2 {
         assert!(matches!(world.read("9").await, Verdict::Reschedule { .. }));
@@ -205,7 +205,7 @@ async fn the_list_of_an_owner_that_is_gone_goes_and_so_does_its_job() {
     *world.network.says.lock().unwrap() = Says::Gone;
     assert!(matches!(world.read("9").await, Verdict::Reschedule { lane, .. } if *lane.name == *"unavailable"));
     let stored = world.store.tweet(LISTS, "9").await.unwrap().unwrap();
-    assert_eq!((stored.state, stored.raw), (TweetState::Unavailable, None));
+    assert_eq!((stored.state, stored.raw), (ItemState::Unavailable, None));
     assert_eq!((world.edges().await, removal.look(&Stop::new()).await.unwrap()), (5, 5));
     assert_eq!((world.edges().await, world.store.crawls(LISTS, "9", 9).await.unwrap().len()), (0, 0));
     // A second miss, a moment later, ends its life.
@@ -215,7 +215,7 @@ async fn the_list_of_an_owner_that_is_gone_goes_and_so_does_its_job() {
         verdict = world.read("9").await;
     }
     assert_eq!(verdict, Verdict::Finish);
-    assert_eq!(world.store.tweet(LISTS, "9").await.unwrap().unwrap().state, TweetState::Ended);
+    assert_eq!(world.store.tweet(LISTS, "9").await.unwrap().unwrap().state, ItemState::Ended);
 }
 
 /// Its list may be in the queue still, and would be the most urgent each time.

@@ -14,7 +14,7 @@ use twitter_updater::engine::queue::{Claim, EmbeddedQueue, Jobs};
 use twitter_updater::engine::schedule::{Schedule, Schedules};
 use twitter_updater::ingest::{Lanes, Rebuild, Starter};
 use twitter_updater::model::pipeline_id::PipelineId;
-use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::model::relation::Side;
 use twitter_updater::pipelines::kind::PipelineKind;
@@ -84,7 +84,7 @@ impl World {
             id: owner.to_owned(),
             answered_at: at,
             seen: Seen::Found(Tweet { id: owner.to_owned(), raw: "{}".to_owned(), ..Tweet::default() }),
-            state: TweetState::Live,
+            state: ItemState::Live,
             next_due: Some(at + 30 * 86_400_000),
             follow: None,
             forget: false,

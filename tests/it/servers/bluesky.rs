@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use reqwest::Url;
 use serde_json::{Value, json};
 use twitter_updater::base::clock::{Millis, wall_ms};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::model::relation::Side;
 use twitter_updater::pipelines::timelines::paging::{Position, ask, take};
 use twitter_updater::providers::bluesky::relations::Follows;
@@ -292,8 +292,8 @@ async fn posts_dated_before_1970_are_scheduled_by_their_keys_and_counted() {
         rows.len() == 3 && rows.iter().all(Option::is_some)
     })
     .await;
-    let states: Vec<TweetState> = rows.iter().flatten().map(|row| row.state).collect();
-    assert_eq!(states, [TweetState::Live, TweetState::Live, TweetState::Ended]);
+    let states: Vec<ItemState> = rows.iter().flatten().map(|row| row.state).collect();
+    assert_eq!(states, [ItemState::Live, ItemState::Live, ItemState::Ended]);
     let made: Vec<Option<Millis>> = rows.iter().flatten().map(|row| row.created_at).collect();
     assert_eq!(made[..2], [bluesky::date_of(&uris[0]).unwrap(), bluesky::date_of(&uris[1]).unwrap()]);
     // Their counts are those of the moment at which they were read.

@@ -10,7 +10,7 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::Place;
 use twitter_updater::ingest::Queued;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::pipelines::media::arrivals::Arrivals;
 use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Stored, Wanted};
 use twitter_updater::pipelines::media::files::Whole;
@@ -204,8 +204,8 @@ impl World {
             medium.attempts >= 4 && medium.checked_at.unwrap() - since >= least.as_millis() as Millis
         };
         let well = match (&place, state) {
-            (Some(Place::Dead { .. }), Some(TweetState::Dead)) => nature == Nature::Kills,
-            (None, Some(TweetState::Ended)) => match medium.state {
+            (Some(Place::Dead { .. }), Some(ItemState::Dead)) => nature == Nature::Kills,
+            (None, Some(ItemState::Ended)) => match medium.state {
                 MediaState::Stored => {
                     medium.sha256 == Some(hash_of(id)) && self.files.kept.lock().unwrap().contains(&hash_of(id))
                 }

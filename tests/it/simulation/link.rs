@@ -18,7 +18,7 @@ use twitter_updater::quota::{
 };
 use twitter_updater::store::{
     self, AccountTotal, Accounts, Bearer, Budgets, Change, CountsAt, DetailsOf, Exhumed, Expired, Learnt, Lifecycle,
-    Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved, Sighting, Signs, Standing, StateCounts,
+    Listed, Listing, MetricsAt, NewItem, Observation, Posts, Recorded, Saved, Sighting, Signs, Standing, StateCounts,
     Store, StoreError, StoredAccount, StoredTweet,
 };
 
@@ -291,7 +291,7 @@ impl Lifecycle for LinkedStore {
         namespace: &str,
         at: Millis,
         way: &store::Way,
-        tweets: &[NewTweet],
+        tweets: &[NewItem],
     ) -> Result<Recorded, StoreError> {
         let (store, namespace, tweets) = (self.store.clone(), namespace.to_owned(), tweets.to_vec());
         let way = way.clone();

@@ -13,7 +13,7 @@ use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::ingest::Drain;
 use twitter_updater::model::post::Ingested;
-use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::ops::report::plan::{Fill, Flow};
 use twitter_updater::pipelines::refresh::wave::{Wave, last_wave};
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
@@ -150,7 +150,7 @@ fn created_at(id: &str) -> Millis {
 }
 
 fn is_found(stored: &Stored) -> bool {
-    stored.state == TweetState::Live && stored.misses == 0
+    stored.state == ItemState::Live && stored.misses == 0
 }
 
 /// How late the most belated lookup is, of those whose lookup before it came between `from` and `to`.
@@ -195,9 +195,9 @@ fn all_missing(span: Millis, processes: usize) -> Faulted {
         let mut faulted = Faulted::default();
         for id in &system.ids {
             let history = &stored[id];
-            assert!(history.iter().all(|of| of.state != TweetState::Ended), "{id} has ended");
+            assert!(history.iter().all(|of| of.state != ItemState::Ended), "{id} has ended");
             faulted.missed += usize::from(history.iter().any(|of| of.misses > 0));
-            let was_slow = history.iter().any(|of| of.state == TweetState::Unavailable);
+            let was_slow = history.iter().any(|of| of.state == ItemState::Unavailable);
             faulted.slow += usize::from(was_slow);
             let lane = system.lane(id, ends).unwrap();
             let found = history.iter().find(|of| of.at >= ends).filter(|of| is_found(of));
@@ -349,14 +349,14 @@ fn a_third_is_deleted_for_good() {
         for id in &deleted {
             let history = &stored[id];
             let first = history.iter().find(|of| of.misses == 1).unwrap_or_else(|| panic!("{id} was not looked up"));
-            let unavailable = history.iter().find(|of| of.state == TweetState::Unavailable);
+            let unavailable = history.iter().find(|of| of.state == ItemState::Unavailable);
             moved.push(unavailable.unwrap_or_else(|| panic!("{id} is not unavailable")).at - first.at);
-            for seen in history.iter().filter(|of| of.misses > 0 && of.state != TweetState::Ended) {
+            for seen in history.iter().filter(|of| of.misses > 0 && of.state != ItemState::Ended) {
                 let span = seen.at - first.at;
                 let (before, after) = (lasts(seen.at - NEW_EVERY - WAVE_KNOWN), lasts(seen.at + NEW_EVERY));
                 let needed = if before { BELIEVED_IN_A_WAVE } else { BELIEVED_AFTER };
                 if before == after && (span - needed).abs() > SECOND {
-                    let is_believed = seen.state == TweetState::Unavailable;
+                    let is_believed = seen.state == ItemState::Unavailable;
                     assert_eq!(is_believed, span >= needed, "{id} is missing for {span} ms, wave: {before}");
                 }
             }
@@ -410,7 +410,7 @@ fn flicker(seed: u64) -> (usize, usize) {
             // From the answer that made it unavailable to the first that found it.
             let mut left: Option<Vec<&Stored>> = None;
             for seen in history {
-                if seen.state == TweetState::Unavailable {
+                if seen.state == ItemState::Unavailable {
                     left.get_or_insert_default().push(seen);
                     continue;
                 }
@@ -434,7 +434,7 @@ fn flicker(seed: u64) -> (usize, usize) {
         for id in &deleted {
             let first = stored[id].iter().find(|of| of.at >= begins && of.misses == 1).unwrap();
             let (suspected, rest): (Vec<_>, Vec<_>) =
-                stored[id].iter().filter(|of| of.at >= first.at).partition(|of| of.state == TweetState::Live);
+                stored[id].iter().filter(|of| of.at >= first.at).partition(|of| of.state == ItemState::Live);
             let interval = system.lane(id, suspected.last().unwrap().at).unwrap().patience;
             longest = longest.max(rest.first().map_or(ends + DAY, |of| of.at) - first.at - interval);
         }
@@ -497,12 +497,12 @@ fn a_missing_post_that_is_enqueued_again_and_again_reaches_its_end() {
                         let says = row.next_due.unwrap_or_else(|| panic!("{id} is {:?} in the store", row.state));
                         assert!((says - due).abs() <= SECOND, "{id}: store {says}, queue {due}");
                         let is_slow = lane == UNAVAILABLE_LANE;
-                        assert_eq!(is_slow, row.state == TweetState::Unavailable, "{id} is in {lane}");
+                        assert_eq!(is_slow, row.state == ItemState::Unavailable, "{id} is in {lane}");
                         agreed += 1;
                     }
                     Some(Place::Leased { .. }) => {} // under way
                     place => {
-                        assert_eq!(row.state, TweetState::Ended, "{id} is {place:?} in the queue");
+                        assert_eq!(row.state, ItemState::Ended, "{id} is {place:?} in the queue");
                     }
                 }
             }
@@ -518,7 +518,7 @@ fn a_missing_post_that_is_enqueued_again_and_again_reaches_its_end() {
             let missing: Vec<_> = history.iter().filter(|of| of.misses > 0).collect();
             let misses: Vec<_> = missing.iter().map(|of| of.misses).collect();
             assert!(misses.iter().copied().eq(1..=misses.len() as i64), "misses of {id}: {misses:?}");
-            let end = missing.iter().find(|of| of.state == TweetState::Ended);
+            let end = missing.iter().find(|of| of.state == ItemState::Ended);
             let end = end.unwrap_or_else(|| panic!("{id} has not ended")).at - missing[0].at;
             println!("{id} ended {} h after its first miss", end / HOUR);
             let most = world.setup.unavailable.after + 6 * HOUR + BUFFER_TTL + SLACK;
@@ -550,7 +550,7 @@ fn no_life_ends_before_two_hours_whatever_the_settings() {
         let mut spans = Vec::new();
         for id in &deleted {
             let first = stored[id].iter().find(|of| of.misses == 1).unwrap().at;
-            let end = stored[id].iter().find(|of| of.state == TweetState::Ended);
+            let end = stored[id].iter().find(|of| of.state == ItemState::Ended);
             spans.push(end.unwrap_or_else(|| panic!("{id} has not ended")).at - first);
         }
         let (first, last) = (spans.iter().min().unwrap(), spans.iter().max().unwrap());

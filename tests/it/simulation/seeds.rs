@@ -11,7 +11,7 @@ use twitter_updater::base::clock::{Millis, Stopwatch};
 use twitter_updater::engine::queue::{Administration, Lane, Place};
 use twitter_updater::engine::schedule::adaptive::{Adaptive, Options, Spend};
 use twitter_updater::engine::worker::ClaimSettings;
-use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::store::Posts;
 
 use super::network::{Dice, SERVICES, Way, Weather};
@@ -346,16 +346,14 @@ async fn check(world: &World, ids: &[String]) {
         let may_end = world.setup.items == Items::Posts;
         let over = may_end && end <= world.now() + world.queue_clock.furthest();
         let well = match (&place, state) {
-            (Some(Place::Delayed { .. }), Some(TweetState::Live | TweetState::Unavailable)) => true,
-            (Some(Place::Dead { .. }), Some(TweetState::Dead)) => {
+            (Some(Place::Delayed { .. }), Some(ItemState::Live | ItemState::Unavailable)) => true,
+            (Some(Place::Dead { .. }), Some(ItemState::Dead)) => {
                 matches!(nature, Nature::PoisonUntil(_) | Nature::Kills)
             }
-            (None, Some(TweetState::Ended)) => {
-                over || may_end && matches!(nature, Nature::GoneAt(_) | Nature::Flaps(_))
-            }
+            (None, Some(ItemState::Ended)) => over || may_end && matches!(nature, Nature::GoneAt(_) | Nature::Flaps(_)),
             // Too old before it could be put in, or before it could be scheduled.
             (None, None) => over,
-            (None, Some(TweetState::Live)) => over && world.store.told_at(id).is_none(),
+            (None, Some(ItemState::Live)) => over && world.store.told_at(id).is_none(),
             _ => false,
         };
         if !well {

@@ -14,10 +14,10 @@ use twitter_updater::engine::queue::{
     Inspection, Job, Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, QueueError,
     RecordedError, RowRange, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::store::{
     Accounts as _, Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt,
-    NewTweet, Observation, Posts, Recorded, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    NewItem, Observation, Posts, Recorded, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -92,7 +92,7 @@ pub struct Stored {
     /// When, by the world's clock.
     pub at: Millis,
     pub id: String,
-    pub state: TweetState,
+    pub state: ItemState,
     pub misses: i64,
 }
 
@@ -141,7 +141,7 @@ impl WatchedStore {
         self.log.note(format_args!("page of {}: {what}", names([&owner.to_owned()].into_iter())));
     }
 
-    async fn state(&self, namespace: &str, id: &str) -> Option<TweetState> {
+    async fn state(&self, namespace: &str, id: &str) -> Option<ItemState> {
         self.inner.tweet(namespace, id).await.unwrap().map(|row| row.state)
     }
 
@@ -182,7 +182,7 @@ impl WatchedStore {
             if age > *self.overlap.lock().unwrap() {
                 self.log.wrong(format_args!("{}: overwritten with what is {age} ms older", seen.id));
             }
-            if before.state == TweetState::Dead && after.state != TweetState::Dead {
+            if before.state == ItemState::Dead && after.state != ItemState::Dead {
                 self.log.wrong(format_args!("{}: the dead live again", seen.id));
             }
         }
@@ -205,16 +205,10 @@ impl Lifecycle for WatchedStore {
         self.inner.check().await
     }
 
-    async fn record(
-        &self,
-        namespace: &str,
-        at: Millis,
-        way: &Way,
-        tweets: &[NewTweet],
-    ) -> Result<Recorded, StoreError> {
+    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewItem]) -> Result<Recorded, StoreError> {
         self.log.note(format_args!("record {}", names(tweets.iter().map(|tweet| &tweet.id))));
-        for NewTweet { id, next_due, .. } in tweets {
-            if next_due.is_some() && self.state(namespace, id).await == Some(TweetState::Ended) {
+        for NewItem { id, next_due, .. } in tweets {
+            if next_due.is_some() && self.state(namespace, id).await == Some(ItemState::Ended) {
                 self.revived.lock().unwrap().insert(id.clone());
             }
         }
@@ -420,10 +414,10 @@ impl WatchedQueue {
             }
             // Between the save of its end and this, somebody put it in again, and sees that a worker has it.
             Verdict::Finish if self.store.revived.lock().unwrap().contains(id) => {}
-            Verdict::Finish if state != Some(TweetState::Ended) => {
+            Verdict::Finish if state != Some(ItemState::Ended) => {
                 self.log.wrong(format_args!("{id} is finished, and the store says {state:?}"));
             }
-            Verdict::Bury { .. } if state != Some(TweetState::Dead) => {
+            Verdict::Bury { .. } if state != Some(ItemState::Dead) => {
                 self.log.wrong(format_args!("{id} is buried, and the store says {state:?}"));
             }
             _ => {}

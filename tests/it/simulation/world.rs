@@ -22,7 +22,7 @@ use twitter_updater::pipelines::media::schedule::FreshFirst;
 use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::pipelines::relations::schedule::Visits;
-use twitter_updater::store::{self, Lifecycle, NewTweet, StoreError};
+use twitter_updater::store::{self, Lifecycle, NewItem, StoreError};
 
 use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -282,7 +282,7 @@ impl World {
             };
             let Some(lane) = lane else { continue };
             let delay = delay(&lane);
-            tweets.push(NewTweet {
+            tweets.push(NewItem {
                 id: id.clone(),
                 created_at: Some(created_at),
                 next_due: Some(now + delay),

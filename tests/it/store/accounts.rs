@@ -6,10 +6,10 @@ use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::bound::is_cut;
-use twitter_updater::model::post::{Metrics, Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::store::export::{ACCOUNTS, Cell, Tables, Wanted};
 use twitter_updater::store::{
-    AccountTotal, Accounts, Bearer, CountsAt, Expired, Lifecycle, NewTweet, Observation, Saved, Seen, Sighting, Store,
+    AccountTotal, Accounts, Bearer, CountsAt, Expired, Lifecycle, NewItem, Observation, Saved, Seen, Sighting, Store,
     StoredAccount,
 };
 
@@ -82,16 +82,16 @@ fn account(id: &str, handle: &str) -> Account {
     }
 }
 
-fn answer(id: &str, at: Millis, seen: Seen<Account>, state: TweetState) -> Observation<Account> {
+fn answer(id: &str, at: Millis, seen: Seen<Account>, state: ItemState) -> Observation<Account> {
     let next_due = Some(at + DAY);
     Observation { id: id.to_owned(), answered_at: at, seen, state, next_due, follow: None, forget: false, recent: None }
 }
 
 fn found(at: Millis, account: Account) -> Observation<Account> {
-    answer(&account.id.clone(), at, Seen::Found(account), TweetState::Live)
+    answer(&account.id.clone(), at, Seen::Found(account), ItemState::Live)
 }
 
-fn missing(id: &str, at: Millis, since: Millis, reason: Option<Absence>, state: TweetState) -> Observation<Account> {
+fn missing(id: &str, at: Millis, since: Millis, reason: Option<Absence>, state: ItemState) -> Observation<Account> {
     answer(id, at, Seen::Missing { misses: 1, since, reason, handle: None }, state)
 }
 
@@ -240,7 +240,7 @@ async fn an_older_answer_the_same_again_and_the_dead_change_nothing(store: &dyn 
     store.bury(NS, T + 6, &[("12".into(), "odd".into())]).await.unwrap();
     assert_eq!(save(store, &[found(T + 9, account("12", "newer"))]).await.older, 1);
     assert_eq!(stored(store, "12").await.handle, text("new"));
-    let broken = answer("13", T, Seen::Broken("odd".into()), TweetState::Live);
+    let broken = answer("13", T, Seen::Broken("odd".into()), ItemState::Live);
     save(store, &[broken]).await;
     assert_eq!(stored(store, "13").await.state, "unknown");
     assert_eq!(changes(store, "12").await, [""; 0]);
@@ -263,15 +263,15 @@ async fn the_handle_of_a_suspended_account_is_kept_until_it_is_erased(store: &dy
         let seen = Seen::Missing { misses: 1, since: T, reason, handle };
         Observation { forget, ..answer(id, at, seen, state) }
     };
-    save(store, &[suspended("12", T, TweetState::Live, false)]).await;
+    save(store, &[suspended("12", T, ItemState::Live, false)]).await;
     let first = stored(store, "12").await;
     assert_eq!((first.handle, &*first.state), (text("ann@other.test"), "unknown"), "one miss is a suspicion");
-    save(store, &[suspended("12", T + 1, TweetState::Unavailable, false)]).await;
+    save(store, &[suspended("12", T + 1, ItemState::Unavailable, false)]).await;
     let believed = stored(store, "12").await;
     assert_eq!((believed.handle, &*believed.state), (text("ann@other.test"), "suspended"));
     assert_eq!(store.bearers(NS, "ann@other.test").await.unwrap().len(), 1);
-    save(store, &[suspended("12", T + 2, TweetState::Unavailable, true)]).await;
-    save(store, &[suspended("13", T + 2, TweetState::Unavailable, true)]).await;
+    save(store, &[suspended("12", T + 2, ItemState::Unavailable, true)]).await;
+    save(store, &[suspended("13", T + 2, ItemState::Unavailable, true)]).await;
     for id in ["12", "13"] {
         let erased = stored(store, id).await;
         assert_eq!((erased.handle, erased.forgotten_at), (None, Some(T + 2)), "{id}");
@@ -290,7 +290,7 @@ async fn a_post_does_not_keep_a_handle_that_another_account_bears(store: &dyn St
         for (post, author, name) in of {
             let content =
                 Tweet { author_id: text(author), author_name: text(name), ..super::tweet(post, Metrics::default()) };
-            let new = NewTweet { content: Some(Box::new(content)), ..new_tweet(post, T, Some(T)) };
+            let new = NewItem { content: Some(Box::new(content)), ..new_tweet(post, T, Some(T)) };
             store.record(posts, T, &way(), &[new]).await.unwrap();
             store.record(profiles, T, &way(), &[new_tweet(author, T, Some(T))]).await.unwrap();
             let seen = Sighting { account: author.into(), post: post.into(), at: T };
@@ -329,7 +329,7 @@ async fn a_deletion_that_bluesky_states_is_one_at_once(store: &dyn Store) {
     store.save_accounts(BLUESKY, &[found(T, account("did:plc:a", "ann.test"))]).await.unwrap();
     let mut states = Vec::new();
     for (at, reason) in (1..).zip(reasons) {
-        let gone = missing("did:plc:a", T + at * 40 * DAY, T, reason, TweetState::Unavailable);
+        let gone = missing("did:plc:a", T + at * 40 * DAY, T, reason, ItemState::Unavailable);
         store.save_accounts(BLUESKY, &[gone]).await.unwrap();
         states.push(store.account(BLUESKY, "did:plc:a").await.unwrap().unwrap().state);
     }
@@ -339,13 +339,13 @@ async fn a_deletion_that_bluesky_states_is_one_at_once(store: &dyn Store) {
 async fn one_that_went_and_came_back_has_both_in_its_history(store: &dyn Store) {
     save(store, &[found(T, account("12", "ann"))]).await;
     let (suspended, gone) = (Some(Absence::Suspended), Some(Absence::NotFound));
-    save(store, &[missing("12", T + 1, T + 1, suspended, TweetState::Live)]).await;
+    save(store, &[missing("12", T + 1, T + 1, suspended, ItemState::Live)]).await;
     assert_eq!(stored(store, "12").await.state, "live", "one miss is a suspicion");
-    save(store, &[missing("12", T + 2, T + 1, suspended, TweetState::Unavailable)]).await;
+    save(store, &[missing("12", T + 2, T + 1, suspended, ItemState::Unavailable)]).await;
     assert_eq!((stored(store, "12").await.handle, stored(store, "12").await.state), (text("ann"), "suspended".into()));
     save(store, &[found(T + 3, account("12", "ann"))]).await;
-    save(store, &[missing("12", T + 4, T + 4, gone, TweetState::Unavailable)]).await;
-    save(store, &[missing("12", T + 4 + 30 * DAY, T + 4, gone, TweetState::Unavailable)]).await;
+    save(store, &[missing("12", T + 4, T + 4, gone, ItemState::Unavailable)]).await;
+    save(store, &[missing("12", T + 4 + 30 * DAY, T + 4, gone, ItemState::Unavailable)]).await;
     let expected = [
         "2 state: live > suspended".to_owned(),
         "3 state: suspended > live".to_owned(),
@@ -355,14 +355,14 @@ async fn one_that_went_and_came_back_has_both_in_its_history(store: &dyn Store) 
     assert_eq!(changes(store, "12").await, expected);
     // Suspended for sixty days, and not there since: its owner may come back for thirty more.
     save(store, &[found(T, account("15", "cid"))]).await;
-    save(store, &[missing("15", T + 1, T + 1, suspended, TweetState::Unavailable)]).await;
+    save(store, &[missing("15", T + 1, T + 1, suspended, ItemState::Unavailable)]).await;
     let later = T + 60 * DAY;
     for (at, state) in [(later, "deactivated"), (later + 30 * DAY - 1, "deactivated"), (later + 30 * DAY, "deleted")] {
-        save(store, &[missing("15", at, T + 1, gone, TweetState::Unavailable)]).await;
+        save(store, &[missing("15", at, T + 1, gone, ItemState::Unavailable)]).await;
         assert_eq!(stored(store, "15").await.state, state);
     }
     // Never there.
-    save(store, &[missing("13", T, T - DAY, None, TweetState::Unavailable)]).await;
+    save(store, &[missing("13", T, T - DAY, None, ItemState::Unavailable)]).await;
     assert_eq!((stored(store, "13").await.state, changes(store, "13").await.len()), ("unknown".to_owned(), 0));
 }
 
@@ -370,7 +370,7 @@ async fn what_is_forgotten_is_gone_and_comes_back_with_the_account(store: &dyn S
     save(store, &[found(T, account("12", "ann"))]).await;
     save(store, &[found(T + 1, account("12", "bea"))]).await;
     let gone =
-        Observation { forget: true, ..missing("12", T + 2, T + 1, Some(Absence::NotFound), TweetState::Unavailable) };
+        Observation { forget: true, ..missing("12", T + 2, T + 1, Some(Absence::NotFound), ItemState::Unavailable) };
     save(store, &[gone]).await;
     let now = stored(store, "12").await;
     let content = [now.handle, now.display_name, now.description, now.location, now.url, now.raw];
@@ -425,7 +425,7 @@ async fn a_removed_account_leaves_nothing(store: &dyn Store) {
     save(store, &[found(T + 1, account("12", "bea"))]).await;
     let seen = Sighting { account: "12".into(), post: "1".into(), at: T };
     store.record_sightings(NS, &[seen]).await.unwrap();
-    let ended = Observation { next_due: None, ..missing("12", T + 2, T + 1, None, TweetState::Ended) };
+    let ended = Observation { next_due: None, ..missing("12", T + 2, T + 1, None, ItemState::Ended) };
     save(store, &[ended]).await;
     assert_eq!(store.remove(NS, Expired::Before(T + 3), &["12".into()]).await.unwrap(), 1);
     assert_eq!(store.account(NS, "12").await.unwrap(), None);
@@ -436,7 +436,7 @@ async fn a_removed_account_leaves_nothing(store: &dyn Store) {
 }
 
 async fn an_account_that_a_broken_answer_of_the_same_moment_did_not_show_is_stored(store: &dyn Store) {
-    let broken = answer("14", T, Seen::Broken("odd".into()), TweetState::Live);
+    let broken = answer("14", T, Seen::Broken("odd".into()), ItemState::Live);
     let shown = [broken, found(T, account("14", "ann")), found(T, account("14", "bea"))];
     for one in &shown {
         save(store, std::slice::from_ref(one)).await;
@@ -456,14 +456,14 @@ fn any_answer(random: &mut StdRng) -> Observation<Account> {
     };
     let count = |random: &mut StdRng| random.random_bool(0.7).then(|| random.random_range(0..3i64));
     match random.random_range(0..10u8) {
-        0 => answer(&id, at, Seen::Broken("odd".into()), TweetState::Live),
-        1 => missing(&id, at, at - random.random_range(0..40) * DAY, None, TweetState::Live),
+        0 => answer(&id, at, Seen::Broken("odd".into()), ItemState::Live),
+        1 => missing(&id, at, at - random.random_range(0..40) * DAY, None, ItemState::Live),
         2 | 3 => {
             let reason = [None, Some(Absence::Suspended), Some(Absence::NotFound), Some(Absence::Protected)];
             let reason = reason[random.random_range(0..4)];
             let since = at - random.random_range(0..40) * DAY;
             let forget = random.random_bool(0.5);
-            Observation { forget, ..missing(&id, at, since, reason, TweetState::Unavailable) }
+            Observation { forget, ..missing(&id, at, since, reason, ItemState::Unavailable) }
         }
         _ => {
             let protected = random.random_bool(0.7).then(|| random.random_bool(0.5));
@@ -551,7 +551,7 @@ async fn a_text_of_an_account_that_is_too_long_is_cut_and_marked(store: &dyn Sto
     };
     for at in [T, T + 10] {
         let seen = Seen::Found(ann.clone());
-        store.save_accounts(NS, &[Observation::new("12", at, seen, TweetState::Live, Some(at + DAY))]).await.unwrap();
+        store.save_accounts(NS, &[Observation::new("12", at, seen, ItemState::Live, Some(at + DAY))]).await.unwrap();
     }
     let stored = store.account(NS, "12").await.unwrap().unwrap();
     for field in [stored.display_name, stored.description, stored.location] {

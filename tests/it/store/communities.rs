@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use twitter_updater::model::account::Account;
 use twitter_updater::model::community::Belonging;
-use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::store::{
     Appearance, Communities, Decision, FollowList, Forgetting, FoundPost, Growth, HandDecision, Mark, Neighbours,
-    NewTweet, Observation, Positions, PostLanguage, Reason, SavedPage, Seen, Sighting, Store, Unwanted, UnwantedPost,
+    NewItem, Observation, Positions, PostLanguage, Reason, SavedPage, Seen, Sighting, Store, Unwanted, UnwantedPost,
     Way,
 };
 
@@ -66,7 +66,7 @@ fn observation<T>(id: &str, at: i64, item: T) -> Observation<T> {
         id: id.into(),
         answered_at: at,
         seen: Seen::Found(item),
-        state: TweetState::Live,
+        state: ItemState::Live,
         next_due: Some(at + 1_000),
         follow: None,
         forget: false,
@@ -164,7 +164,7 @@ async fn decisions(of: &Both) {
 
 /// Profile and newest texts of an account, without those that it repeats; posts are counted.
 async fn facts(of: &Both) {
-    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None, read_at: None };
+    let new = |id: &str| NewItem { id: id.into(), created_at: None, next_due: Some(T), content: None, read_at: None };
     of.store.record(PROFILES, T, &Way::of("enqueue"), &[new("a")]).await.unwrap();
     let account = Account {
         id: "a".into(),
@@ -215,7 +215,7 @@ async fn facts(of: &Both) {
 
 /// The authors of posts that a search found are seen, each post once.
 async fn searches(of: &Both) {
-    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None, read_at: None };
+    let new = |id: &str| NewItem { id: id.into(), created_at: None, next_due: Some(T), content: None, read_at: None };
     let by = |source: &str| Way { source: source.into(), ..Way::of("poll") };
     of.store.record(POSTS, T, &by("lisboa"), &[new("s1"), new("s2")]).await.unwrap();
     of.store.record(POSTS, T, &by("other"), &[new("s3")]).await.unwrap();
@@ -290,7 +290,7 @@ async fn sakes(of: &Both) {
 /// somebody else may want.
 async fn unwanted(of: &Both) {
     let people = ["against", "was_member", "followed", "elsewhere", "candidate"].map(str::to_owned);
-    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None, read_at: None };
+    let new = |id: &str| NewItem { id: id.into(), created_at: None, next_due: Some(T), content: None, read_at: None };
     let all: Vec<_> = people.iter().map(|id| new(id)).collect();
     of.store.record(PROFILES, T, &Way::of("enqueue"), &all).await.unwrap();
     // A decision dates its change, so each at a time of its own.
@@ -383,7 +383,7 @@ async fn quotes(of: &Both) {
     };
     let gone = |at, forget| Observation {
         seen: Seen::Missing { misses: 1, since: T, reason: None, handle: None },
-        state: TweetState::Unavailable,
+        state: ItemState::Unavailable,
         forget,
         ..observation("quoted", at, Account::default())
     };

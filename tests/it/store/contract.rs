@@ -6,9 +6,9 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use twitter_updater::model::account::Absence;
 use twitter_updater::model::bound::{LONGEST_TEXT, is_cut};
-use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
+use twitter_updater::model::post::{Details, ItemState, Metrics, Tweet};
 use twitter_updater::store::{
-    Change, Exhumed, Expired, LastAnswer, Learnt, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved,
+    Change, Exhumed, Expired, LastAnswer, Learnt, Listed, Listing, MetricsAt, NewItem, Observation, Recorded, Saved,
     Seen, Standing, StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
@@ -176,7 +176,7 @@ async fn a_recorded_tweet_is_live_or_ended(store: &dyn Store) {
     assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), expected);
     let live = StoredTweet {
         id: "1".into(),
-        state: TweetState::Live,
+        state: ItemState::Live,
         created_at: Some(T - 5),
         first_seen: T,
         next_due: Some(T + 10),
@@ -184,7 +184,7 @@ async fn a_recorded_tweet_is_live_or_ended(store: &dyn Store) {
     };
     let ended = StoredTweet {
         id: "2".into(),
-        state: TweetState::Ended,
+        state: ItemState::Ended,
         created_at: Some(T - 9),
         next_due: None,
         ..live.clone()
@@ -200,7 +200,7 @@ async fn recording_revives_the_ended_and_leaves_the_unavailable(store: &dyn Stor
     saved(store, found("1", T, counts(1, 1))).await;
     saved(store, missing("1", T + 1, 4, T - 3)).await;
     let mut last = missing("2", T, 9, T - 8);
-    (last.state, last.next_due) = (TweetState::Ended, None);
+    (last.state, last.next_due) = (ItemState::Ended, None);
     saved(store, last).await;
     assert_eq!((get(store, "1").await.misses, get(store, "2").await.misses), (4, 9));
 
@@ -213,7 +213,7 @@ async fn recording_revives_the_ended_and_leaves_the_unavailable(store: &dyn Stor
 
     let (one, two) = (get(store, "1").await, get(store, "2").await);
     assert_eq!(one, unavailable, "sent again, a deleted post comes no sooner and its misses count on");
-    assert_eq!((two.state, two.next_due), (TweetState::Live, Some(T + 60)));
+    assert_eq!((two.state, two.next_due), (ItemState::Live, Some(T + 60)));
     assert_eq!((two.misses, two.missing_since), (9, Some(T - 8)), "until an answer finds it");
     // What is known of it stays: also when it was made, unless that was unknown.
     assert_eq!((one.created_at, two.created_at), (Some(T), Some(T - 7)));
@@ -239,7 +239,7 @@ async fn an_id_recorded_twice_at_once_is_new_once(store: &dyn Store) {
     assert_eq!(get(store, "1").await.next_due, Some(T + 5));
 
     let mut last = missing("1", T, 1, T);
-    (last.state, last.next_due) = (TweetState::Ended, None);
+    (last.state, last.next_due) = (ItemState::Ended, None);
     saved(store, last).await;
     assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), Recorded { new: 0, known: 2, revived: 1 });
 }
@@ -249,7 +249,7 @@ async fn standing_comes_in_the_order_asked(store: &dyn Store) {
     saved(store, missing("2", T + 2, 3, T - 2)).await;
     let one = Standing { created_at: Some(T - 1), first_seen: T, ..Standing::default() };
     let two = Standing {
-        state: TweetState::Unavailable,
+        state: ItemState::Unavailable,
         created_at: None,
         checked_at: Some(T + 2),
         misses: 3,
@@ -278,7 +278,7 @@ async fn a_found_tweet_is_stored_whole(store: &dyn Store) {
     let stored = saved(store, found("1", T + 1, metrics)).await;
     let expected = StoredTweet {
         id: "1".into(),
-        state: TweetState::Live,
+        state: ItemState::Live,
         created_at: Some(T),
         text: Some("text of 1".into()),
         author_id: Some("12".into()),
@@ -295,9 +295,9 @@ async fn a_found_tweet_is_stored_whole(store: &dyn Store) {
     assert_eq!(store.history(NS, "1").await.unwrap(), [MetricsAt { checked_at: T + 1, metrics }]);
 
     let mut last = found("1", T + 2, metrics);
-    (last.state, last.next_due) = (TweetState::Ended, None);
+    (last.state, last.next_due) = (ItemState::Ended, None);
     let ended =
-        StoredTweet { state: TweetState::Ended, next_due: None, checked_at: Some(T + 2), lookups: 2, ..expected };
+        StoredTweet { state: ItemState::Ended, next_due: None, checked_at: Some(T + 2), lookups: 2, ..expected };
     assert_eq!(saved(store, last).await, ended);
 }
 
@@ -350,13 +350,13 @@ async fn what_the_starter_knew_lasts_until_the_first_answer(store: &dyn Store) {
 }
 
 /// Counts of a page, read at that time.
-fn counted(id: &str, read_at: Option<i64>, metrics: Metrics) -> NewTweet {
-    NewTweet { content: Some(Box::new(tweet(id, metrics))), read_at, ..new_tweet(id, T, Some(T + 500)) }
+fn counted(id: &str, read_at: Option<i64>, metrics: Metrics) -> NewItem {
+    NewItem { content: Some(Box::new(tweet(id, metrics))), read_at, ..new_tweet(id, T, Some(T + 500)) }
 }
 
 async fn counts_that_came_with_a_post_are_those_of_their_time(store: &dyn Store) {
     let at = |checked_at, metrics| MetricsAt { checked_at, metrics };
-    let record = async |tweets: &[NewTweet]| store.record(NS, T, &Way::of("poll"), tweets).await.unwrap();
+    let record = async |tweets: &[NewItem]| store.record(NS, T, &Way::of("poll"), tweets).await.unwrap();
     let history = async |id| store.history(NS, id).await.unwrap();
     // The first counts open the history, and again they change nothing.
     let first = counted("1", Some(T + 10), counts(1, 2));
@@ -386,9 +386,9 @@ async fn counts_that_came_with_a_post_are_those_of_their_time(store: &dyn Store)
     store.record(NS, T, &way(), &[new_tweet("old", T, None)]).await.unwrap();
     saved(store, missing("gone", T + 10, 1, T + 10)).await;
     bury(store, "dead", "why").await;
-    let ended = NewTweet { next_due: None, ..counted("old", Some(T + 60), counts(1, 1)) };
+    let ended = NewItem { next_due: None, ..counted("old", Some(T + 60), counts(1, 1)) };
     record(&[ended, counted("gone", Some(T + 60), counts(1, 1)), counted("dead", Some(T + 60), counts(1, 1))]).await;
-    assert_eq!((get(store, "old").await.state, history("old").await.len()), (TweetState::Ended, 1));
+    assert_eq!((get(store, "old").await.state, history("old").await.len()), (ItemState::Ended, 1));
     assert!(history("gone").await.is_empty() && history("dead").await.is_empty());
     // A count that the page does not give stays.
     let likes = Metrics { favorite_count: Some(9), ..Metrics::default() };
@@ -530,7 +530,7 @@ async fn a_text_that_is_too_long_is_cut_and_marked(store: &dyn Store) {
     let [old, new] = [&edit.old, &edit.new].map(|value| value.as_deref().unwrap().chars().count());
     assert_eq!((old, new), (1_000, 1_000), "the beginning of each value");
     let content = Tweet { text: Some("<".repeat(1_000_000)), ..tweet("2", counts(1, 1)) };
-    let new = NewTweet { content: Some(Box::new(content)), ..new_tweet("2", T, Some(T)) };
+    let new = NewItem { content: Some(Box::new(content)), ..new_tweet("2", T, Some(T)) };
     store.record(NS, T, &way(), &[new]).await.unwrap();
     assert!(is_cut(&store.tweet(NS, "2").await.unwrap().unwrap().text.unwrap()), "an ingest's text");
 }
@@ -540,7 +540,7 @@ async fn a_missing_tweet_keeps_all_else(store: &dyn Store) {
     let before = saved(store, withheld("1", T + 1, counts(1, 2), "DE")).await;
     let stored = saved(store, missing("1", T + 2, 1, T + 2)).await;
     let expected = StoredTweet {
-        state: TweetState::Unavailable,
+        state: ItemState::Unavailable,
         checked_at: Some(T + 2),
         next_due: Some(T + 60_002),
         lookups: 3,
@@ -558,7 +558,7 @@ async fn a_broken_answer_only_moves_the_due_time(store: &dyn Store) {
     saved(store, withheld("1", T, counts(1, 2), "DE")).await;
     let before = saved(store, missing("1", T + 1, 3, T - 1)).await;
     let mut answer = broken("1", T + 2);
-    answer.state = TweetState::Unavailable;
+    answer.state = ItemState::Unavailable;
     let stored = saved(store, answer).await;
     let expected = StoredTweet { next_due: Some(T + 60_002), unreadable: Some("no text".into()), ..before };
     assert_eq!(stored, expected, "it is no answer, so the post looks no fresher");
@@ -574,7 +574,7 @@ async fn a_row_that_a_broken_answer_makes_was_never_answered(store: &dyn Store) 
     }
     let made = StoredTweet {
         id: "2".into(),
-        state: TweetState::Live,
+        state: ItemState::Live,
         first_seen: T,
         next_due: Some(T + 60_000),
         unreadable: Some("no text".into()),
@@ -585,7 +585,7 @@ async fn a_row_that_a_broken_answer_makes_was_never_answered(store: &dyn Store) 
 
     // Its first miss is one of a post that no answer ever found, so its end is no deletion.
     let mut miss = missing("2", T + 1, 1, T + 1);
-    (miss.state, miss.next_due) = (TweetState::Ended, None);
+    (miss.state, miss.next_due) = (ItemState::Ended, None);
     let ended = saved(store, miss).await;
     assert_eq!((ended.lookups, ended.misses, ended.checked_at), (1, 1, Some(T + 1)));
     assert!(!store.standing(NS, &["2".to_owned()]).await.unwrap().remove(0).unwrap().was_found());
@@ -605,7 +605,7 @@ async fn a_promoted_post_is_due_sooner_and_never_later(store: &dyn Store) {
     saved(store, missing("2", T, 1, T)).await;
     bury(store, "3", "why").await;
     let mut last = missing("4", T, 9, T - 8);
-    (last.state, last.next_due) = (TweetState::Ended, None);
+    (last.state, last.next_due) = (ItemState::Ended, None);
     saved(store, last).await;
     let before = [get(store, "3").await, get(store, "4").await];
     let dues = ["1", "2", "3", "4", "nobody"].map(|id| (id.to_owned(), T + 50));
@@ -613,7 +613,7 @@ async fn a_promoted_post_is_due_sooner_and_never_later(store: &dyn Store) {
         store.promote(NS, &dues).await.unwrap();
         assert_eq!((get(store, "1").await.next_due, get(store, "2").await.next_due), (Some(T + 50), Some(T + 50)));
     }
-    assert_eq!(get(store, "2").await.state, TweetState::Unavailable);
+    assert_eq!(get(store, "2").await.state, ItemState::Unavailable);
     assert_eq!([get(store, "3").await, get(store, "4").await], before);
     assert_eq!(store.tweet(NS, "nobody").await.unwrap(), None);
     store.promote(NS, &[("1".to_owned(), T + 60)]).await.unwrap();
@@ -627,7 +627,7 @@ async fn found_clears_misses_and_the_withheld_mark(store: &dyn Store) {
     saved(store, missing("1", T + 1, 3, T - 1)).await;
     let stored = saved(store, found("1", T + 2, counts(1, 2))).await;
     assert_eq!((stored.misses, stored.missing_since, stored.withheld_in), (0, None, None));
-    assert_eq!(stored.state, TweetState::Live);
+    assert_eq!(stored.state, ItemState::Live);
 }
 
 async fn an_older_answer_changes_nothing(store: &dyn Store) {
@@ -656,12 +656,12 @@ async fn the_same_save_again_changes_nothing(store: &dyn Store) {
 
 async fn a_repeat_after_a_revival_does_not_end_it_again(store: &dyn Store) {
     let mut last = found("1", T, counts(1, 2));
-    (last.state, last.next_due) = (TweetState::Ended, None);
+    (last.state, last.next_due) = (ItemState::Ended, None);
     save(store, std::slice::from_ref(&last)).await;
     store.record(NS, T, &way(), &[new_tweet("1", T, Some(T + 7))]).await.unwrap();
     assert_eq!(save(store, &[last]).await, Saved { saved: 1, older: 0, changed: 0 });
     let stored = get(store, "1").await;
-    assert_eq!((stored.state, stored.next_due), (TweetState::Live, Some(T + 7)));
+    assert_eq!((stored.state, stored.next_due), (ItemState::Live, Some(T + 7)));
 }
 
 async fn of_an_id_twice_in_a_batch_the_newest_answer_counts(store: &dyn Store) {
@@ -766,7 +766,7 @@ async fn the_dead_stay_dead(store: &dyn Store) {
     let before = saved(store, missing("1", T + 1, 3, T - 1)).await;
     bury(store, "1", "it broke 3 workers").await;
     let dead =
-        StoredTweet { state: TweetState::Dead, next_due: None, reason: Some("it broke 3 workers".into()), ..before };
+        StoredTweet { state: ItemState::Dead, next_due: None, reason: Some("it broke 3 workers".into()), ..before };
     assert_eq!(get(store, "1").await, dead);
     for answer in [found("1", T + 9, counts(5, 5)), missing("1", T + 1, 3, T - 1), broken("1", T + 9)] {
         assert_eq!(save(store, &[answer]).await, Saved { saved: 0, older: 1, changed: 0 });
@@ -783,7 +783,7 @@ async fn burying_twice_keeps_the_first_reason(store: &dyn Store) {
     store.bury(NS, T, &ids).await.unwrap();
     bury(store, "1", "third").await;
     let one = get(store, "1").await;
-    assert_eq!((one.state, one.reason.as_deref()), (TweetState::Dead, Some("first")));
+    assert_eq!((one.state, one.reason.as_deref()), (ItemState::Dead, Some("first")));
     assert_eq!((one.first_seen, one.checked_at, one.lookups), (T, None, 0));
     assert_eq!(get(store, "2").await.reason.as_deref(), Some("other"));
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts { dead: 2, ..StateCounts::default() });
@@ -803,15 +803,15 @@ async fn the_exhumed_live_again_or_end(store: &dyn Store) {
         // The second time changes nothing: nobody is dead any more.
         store.exhume(NS, at, &calls).await.unwrap();
         let (one, two) = (get(store, "1").await, get(store, "2").await);
-        assert_eq!((one.state, one.next_due, one.created_at), (TweetState::Live, Some(T + 5), Some(T - 70)));
+        assert_eq!((one.state, one.next_due, one.created_at), (ItemState::Live, Some(T + 5), Some(T - 70)));
         assert_eq!((one.misses, one.missing_since, one.reason), (0, None, None));
         // Without its misses, an id that no answer found is still none that was found.
         assert_eq!((one.lookups, two.lookups), (0, 1));
-        assert_eq!((two.state, two.next_due, two.created_at), (TweetState::Ended, None, Some(T)));
+        assert_eq!((two.state, two.next_due, two.created_at), (ItemState::Ended, None, Some(T)));
         assert_eq!((two.metrics, two.checked_at, two.reason), (counts(1, 2), Some(T), None));
         assert_eq!(get(store, "3").await, living, "it was not dead");
         let four = get(store, "4").await;
-        assert_eq!((four.state, four.next_due, four.first_seen), (TweetState::Live, Some(T + 6), T + 9));
+        assert_eq!((four.state, four.next_due, four.first_seen), (ItemState::Live, Some(T + 6), T + 9));
     }
     // Answers count again; and it may die again, for another reason.
     assert_eq!(saved(store, found("1", T + 20, counts(3, 4))).await.metrics, counts(3, 4));
@@ -838,13 +838,13 @@ async fn pages_hold_the_living_or_the_dead_once_each(store: &dyn Store) {
         let listed = pages(store, Listing::Living, limit).await;
         assert_eq!(ids(&listed), living);
         let of = |id: &str| listed.iter().find(|listed| listed.id == id).unwrap();
-        assert_eq!((of("101").state, of("101").next_due), (TweetState::Unavailable, Some(T + 60_000)));
+        assert_eq!((of("101").state, of("101").next_due), (ItemState::Unavailable, Some(T + 60_000)));
         let (created_at, next_due) = (Some(T - 134), Some(T + 134));
-        let (id, state) = ("134".into(), TweetState::Live);
+        let (id, state) = ("134".into(), ItemState::Live);
         assert_eq!(*of("134"), Listed { id, state, created_at, next_due, checked_at: None, reason: None, once: false });
         let dead = pages(store, Listing::Dead, limit).await;
         assert_eq!(ids(&dead), ["131", "102"]);
-        assert_eq!((dead[0].state, dead[0].reason.as_deref()), (TweetState::Dead, Some("why 131")));
+        assert_eq!((dead[0].state, dead[0].reason.as_deref()), (ItemState::Dead, Some("why 131")));
         assert_eq!(dead[0].next_due, None);
     }
 }
@@ -863,9 +863,9 @@ async fn a_page_moves_on_while_rows_come_and_go(store: &dyn Store) {
 }
 
 async fn what_ended_and_is_expired_is_removed_whole(store: &dyn Store) {
-    let ended = |id: &str, at| Observation { state: TweetState::Ended, next_due: None, ..found(id, at, counts(1, 1)) };
+    let ended = |id: &str, at| Observation { state: ItemState::Ended, next_due: None, ..found(id, at, counts(1, 1)) };
     let deleted =
-        |id: &str, at| Observation { state: TweetState::Ended, next_due: None, forget: true, ..missing(id, at, 1, at) };
+        |id: &str, at| Observation { state: ItemState::Ended, next_due: None, forget: true, ..missing(id, at, 1, at) };
     for observation in [ended("1", T), ended("2", T + 9), found("3", T, counts(1, 1)), found("4", T, counts(1, 1))] {
         store.save(NS, &[observation]).await.unwrap();
     }
@@ -904,9 +904,9 @@ async fn namespaces_do_not_mix(store: &dyn Store) {
     assert_eq!(store.save(other, &[found("1", T - 5, counts(7, 8))]).await.unwrap().saved, 1);
     store.bury(other, T, &[("1".into(), "why".into())]).await.unwrap();
     let here = get(store, "1").await;
-    assert_eq!((here.state, here.metrics), (TweetState::Live, counts(1, 2)));
+    assert_eq!((here.state, here.metrics), (ItemState::Live, counts(1, 2)));
     let there = store.tweet(other, "1").await.unwrap().unwrap();
-    assert_eq!((there.state, there.metrics), (TweetState::Dead, counts(7, 8)));
+    assert_eq!((there.state, there.metrics), (ItemState::Dead, counts(7, 8)));
     assert_eq!(store.history(other, "1").await.unwrap(), [MetricsAt { checked_at: T - 5, metrics: counts(7, 8) }]);
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts { live: 1, ..StateCounts::default() });
     assert_eq!((store.dead(NS).await.unwrap(), store.dead(other).await.unwrap()), (0, 1));

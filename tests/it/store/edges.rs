@@ -9,7 +9,7 @@ mod truth;
 use futures::TryStreamExt;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
-use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::store::export::{Cell, EDGES, Tables, Wanted};
 use twitter_updater::store::{
     CrawlEnd, CrawlKind, CrawlUnderWay, Edge, EdgeChange, EdgePage, Edges, End, Ended, Expired, Follow, Graphs,
@@ -604,10 +604,10 @@ async fn follows_among_accounts_come_from_lists_of_both_kinds(store: &dyn EdgeSt
 fn profile(id: &str, at: Millis, absence: Option<Absence>) -> Observation<Account> {
     let (seen, state) = match absence {
         None => {
-            (Seen::Found(Account { id: id.into(), state: AccountState::Live, ..Account::default() }), TweetState::Live)
+            (Seen::Found(Account { id: id.into(), state: AccountState::Live, ..Account::default() }), ItemState::Live)
         }
         Some(reason) => {
-            (Seen::Missing { misses: 2, since: T + at, reason: Some(reason), handle: None }, TweetState::Unavailable)
+            (Seen::Missing { misses: 2, since: T + at, reason: Some(reason), handle: None }, ItemState::Unavailable)
         }
     };
     let next_due = Some(T + at);
@@ -663,7 +663,7 @@ async fn an_edge_that_ends_has_a_cause(store: &dyn EdgeStore) {
         profile("m", 300, None),
         profile("n", 111 + WEEK, suspended),
         profile("o", 1, None),
-        Observation { state: TweetState::Live, ..profile("o", 200, suspended) },
+        Observation { state: ItemState::Live, ..profile("o", 200, suspended) },
         counted("p", 1, 1),
         counted("p", 200, 2),
         profile("p", 111 + WEEK, suspended),
@@ -743,12 +743,12 @@ async fn what_is_to_be_forgotten_is_found(store: &dyn EdgeStore) {
         recent: None,
     };
     let found = Seen::Found(Tweet { id: "d".to_owned(), raw: "{}".to_owned(), ..Tweet::default() });
-    store.save(NS, &[list(10, found, TweetState::Live, false)]).await.unwrap();
+    store.save(NS, &[list(10, found, ItemState::Live, false)]).await.unwrap();
     assert_eq!(forgotten().await, ["b"], "q is on no list");
     let missing = || Seen::Missing { misses: 1, since: T, reason: Some(Absence::NotFound), handle: None };
-    store.save(NS, &[list(50, missing(), TweetState::Unavailable, false)]).await.unwrap();
+    store.save(NS, &[list(50, missing(), ItemState::Unavailable, false)]).await.unwrap();
     assert_eq!(forgotten().await, ["b"]);
-    store.save(NS, &[list(60, missing(), TweetState::Unavailable, true)]).await.unwrap();
+    store.save(NS, &[list(60, missing(), ItemState::Unavailable, true)]).await.unwrap();
     assert_eq!(forgotten().await, ["b", "d"]);
     assert_eq!(store.forgotten("x", 9).await.unwrap(), [""; 0]);
     for account in forgotten().await {

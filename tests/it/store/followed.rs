@@ -1,7 +1,7 @@
 //! The list of followed accounts: one contract, every backend.
 
-use twitter_updater::model::post::TweetState;
-use twitter_updater::store::{FollowList, NewTweet, Positions, PostgresStore, SavedPage, SqliteStore, Store, Way};
+use twitter_updater::model::post::ItemState;
+use twitter_updater::store::{FollowList, NewItem, Positions, PostgresStore, SavedPage, SqliteStore, Store, Way};
 
 use super::{PATIENCE, T, open_postgres};
 use crate::support::postgres;
@@ -17,11 +17,11 @@ fn ids(ids: &[&str]) -> Vec<String> {
 }
 
 async fn record(store: &dyn Whole, namespace: &str, id: &str) {
-    let row = NewTweet { id: id.to_owned(), created_at: None, next_due: Some(T), content: None, read_at: None };
+    let row = NewItem { id: id.to_owned(), created_at: None, next_due: Some(T), content: None, read_at: None };
     store.record(namespace, T, &Way::of("follow"), &[row]).await.unwrap();
 }
 
-async fn state(store: &dyn Whole, namespace: &str, id: &str) -> Option<TweetState> {
+async fn state(store: &dyn Whole, namespace: &str, id: &str) -> Option<ItemState> {
     store.standing(namespace, &ids(&[id])).await.unwrap().remove(0).map(|known| known.state)
 }
 
@@ -62,11 +62,11 @@ async fn contract(store: &dyn Whole) {
     assert_eq!(left, [("1".to_owned(), 0), ("2".to_owned(), 1)]);
     assert_eq!(store.unfollow(OF, T + 10, &ids(&["1", "2"])).await.unwrap(), []);
     assert_eq!(store.followed(OF, &asked).await.unwrap()[..3], [None, None, Some(0)]);
-    assert_eq!(state(store, OF, "1").await, Some(TweetState::Ended));
-    assert_eq!(state(store, "visits:twitter:p1", "2").await, Some(TweetState::Ended));
-    assert_eq!(state(store, OF, "2").await, Some(TweetState::Live), "not the part that it was in");
+    assert_eq!(state(store, OF, "1").await, Some(ItemState::Ended));
+    assert_eq!(state(store, "visits:twitter:p1", "2").await, Some(ItemState::Ended));
+    assert_eq!(state(store, OF, "2").await, Some(ItemState::Live), "not the part that it was in");
     store.end_visits(OF, 0, "2").await.unwrap();
-    assert_eq!(state(store, OF, "2").await, Some(TweetState::Ended));
+    assert_eq!(state(store, OF, "2").await, Some(ItemState::Ended));
 
     // A visit that began before saves nothing any more, also when somebody follows the account again.
     let late = page(None, "late", followed_at);
@@ -82,12 +82,12 @@ async fn contract(store: &dyn Whole) {
     assert_eq!(kept().await.position.as_deref(), Some("new"));
     record(store, OF, "2").await;
     store.end_visits(OF, 0, "2").await.unwrap();
-    assert_eq!(state(store, OF, "2").await, Some(TweetState::Live));
+    assert_eq!(state(store, OF, "2").await, Some(ItemState::Live));
     // Handed over.
     store.move_to(OF, 7, &ids(&["2", "1"])).await.unwrap();
     assert_eq!(store.followed(OF, &asked).await.unwrap()[..2], [None, Some(7)]);
     store.end_visits(OF, 0, "2").await.unwrap();
-    assert_eq!(state(store, OF, "2").await, Some(TweetState::Ended));
+    assert_eq!(state(store, OF, "2").await, Some(ItemState::Ended));
 }
 
 #[tokio::test]

@@ -9,10 +9,10 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Account, AccountCounts};
 use twitter_updater::model::community::Belonging;
 use twitter_updater::model::media::{MediaKind, Medium};
-use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::store::{
     Appearance, Communities, CrawlKind, EdgePage, Edges, End, Expired, FollowList, Forgetting, FoundPost, HandDecision,
-    ItemsOf, Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage,
+    ItemsOf, Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewItem, Next, Observation, Positions, PostLanguage,
     PostgresStore, Reason, SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard, Way,
 };
 
@@ -75,18 +75,18 @@ fn profile(who: &Who, at: Millis, handle: String) -> Observation<Account> {
         ..Account::default()
     };
     let (id, next_due) = (who.id.into(), Some(at + 1_000));
-    let (seen, state) = (Seen::Found(account), TweetState::Live);
+    let (seen, state) = (Seen::Found(account), ItemState::Live);
     Observation { id, answered_at: at, seen, state, next_due, follow: None, forget: false, recent: None }
 }
 
 /// Writes something of that person into every table that may hold it; `other` is on its lists.
 async fn write(store: &dyn Whole, who: &Who, other: &Who) {
-    let posts: Vec<NewTweet> = who
+    let posts: Vec<NewItem> = who
         .posts
         .iter()
         .map(|id| {
             let content = Some(Box::new(post_of(who, id, "ingested")));
-            NewTweet { content, ..new_tweet(id, T, Some(T)) }
+            NewItem { content, ..new_tweet(id, T, Some(T)) }
         })
         .collect();
     store.record(NS, T, &way(), &posts).await.unwrap();
@@ -103,7 +103,7 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
     store.record_sightings(PROFILES, &who.posts.iter().map(sighting).collect::<Vec<_>>()).await.unwrap();
     assert!(store.keep_handles(PROFILES, &[who.handle.to_owned()], T, 100).await.unwrap());
     let media = [format!("m{}", who.id), "mshared".to_owned()];
-    let of_media: Vec<NewTweet> = media.iter().map(|id| new_tweet(id, T, Some(T))).collect();
+    let of_media: Vec<NewItem> = media.iter().map(|id| new_tweet(id, T, Some(T))).collect();
     store.record(MEDIA, T, &way(), &of_media).await.unwrap();
     let shown = |id: &String| {
         let medium = Medium { id: id.clone(), url: format!("https://a/{id}"), kind: MediaKind::Photo };
@@ -158,7 +158,7 @@ async fn write_again(store: &dyn Whole) {
     assert_eq!((recorded.new, recorded.revived, recorded.known), (0, 0, 2));
     let posts = ANN.posts.map(|id| {
         let content = Some(Box::new(post_of(&ANN, id, "ingested")));
-        NewTweet { content, ..new_tweet(id, T, Some(T)) }
+        NewItem { content, ..new_tweet(id, T, Some(T)) }
     });
     let recorded = store.record(NS, T, &way(), &posts).await.unwrap();
     assert_eq!((recorded.new, recorded.revived, recorded.known), (0, 0, 2));
@@ -410,7 +410,7 @@ async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&
                 Expired::Deleted => Seen::Missing { misses: 1, since: T + 3, reason: None, handle: None },
             };
             let forget = which == Expired::Deleted;
-            Observation { state: TweetState::Ended, next_due: None, forget, ..observation(id, T + 3, seen) }
+            Observation { state: ItemState::Ended, next_due: None, forget, ..observation(id, T + 3, seen) }
         });
         store.save(NS, &ended).await.unwrap();
         if which == Expired::Deleted {
@@ -448,7 +448,7 @@ async fn what_an_id_or_a_visit_tells_is_forgotten(store: &dyn Whole, tables: imp
     // Hers alone is known, by its id, and that he showed it; of his that she showed it; and one whose author is not known any more.
     store.record(POSTS, T, &way(), &[new_tweet(&hers, T, Some(T))]).await.unwrap();
     let content = Tweet { id: his.clone(), author_id: Some(bob.into()), ..post_of(&BOB, &his, "his own") };
-    let shown = NewTweet { content: Some(Box::new(content)), ..new_tweet(&his, T, Some(T)) };
+    let shown = NewItem { content: Some(Box::new(content)), ..new_tweet(&his, T, Some(T)) };
     store.record(POSTS, T, &visit(ann), &[shown, new_tweet(&blank, T, Some(T))]).await.unwrap();
     store.record(PEOPLE, T, &way(), &[new_tweet(bob, T, Some(T))]).await.unwrap();
     let member = HandDecision { account: bob.into(), state: Belonging::Member };
@@ -507,7 +507,7 @@ async fn what_showed_many_posts_is_removed_in_portions_in_sqlite() {
     let shown: Vec<String> = (0..501).map(|n| format!("80020{n:03}")).collect();
     let posts = shown.iter().map(|id| {
         let content = Some(Box::new(post_of(&BOB, id, "his own")));
-        NewTweet { content, ..new_tweet(id, T, Some(T)) }
+        NewItem { content, ..new_tweet(id, T, Some(T)) }
     });
     store.record(NS, T, &visit(ANN.id), &posts.collect::<Vec<_>>()).await.unwrap();
     assert!(store.keep_away("twitter", ANN.id, T).await.unwrap());

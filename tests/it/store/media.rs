@@ -3,7 +3,7 @@
 use sqlx::{Connection, PgConnection};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
-use twitter_updater::model::post::{Metrics, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics};
 use twitter_updater::store::{
     Expired, Lifecycle, MediaStore, MediaTotal, MediumSeen, MediumTried, Observation, Room, Store, StoredMedium, Taken,
 };
@@ -99,7 +99,7 @@ async fn a_medium_is_recorded_once_with_each_of_its_posts(store: &dyn Store) {
     let told: Vec<_> = media.iter().map(|of| of.as_ref().map(|of| (&*of.id, &*of.url, of.state))).collect();
     let waits = |id, url| Some((id, url, MediaState::Waiting));
     assert_eq!(told, [waits("b", "http://h/b"), None, waits("a", "http://h/new"), waits("new", "http://h/s")]);
-    assert_eq!(store.standing(NS, &asked[3..]).await.unwrap()[0].as_ref().unwrap().state, TweetState::Live);
+    assert_eq!(store.standing(NS, &asked[3..]).await.unwrap()[0].as_ref().unwrap().state, ItemState::Live);
     assert_eq!(store.media_uses(NS, "a", 10).await.unwrap(), [("2".to_owned(), T), ("3".to_owned(), T + 1)]);
     assert_eq!(store.media_uses(NS, "a", 1).await.unwrap().len(), 1);
     let of_post: Vec<String> = store.media_of(NS, "2").await.unwrap().into_iter().map(|of| of.id).collect();
@@ -332,11 +332,11 @@ async fn files_go_with_the_last_post_that_shows_them(store: &dyn Store) {
     let looked = store.unused_media(NS, POSTS, T, "", 10).await.unwrap();
     assert!(looked.unused.is_empty() && looked.next.is_none(), "seen too lately");
     assert_eq!(unused().await, ["b"]);
-    let ended = [Observation { state: TweetState::Ended, next_due: None, ..found("2", T + 1, Metrics::default()) }];
+    let ended = [Observation { state: ItemState::Ended, next_due: None, ..found("2", T + 1, Metrics::default()) }];
     store.save(POSTS, &ended).await.unwrap();
     store.remove(POSTS, Expired::Before(T + 9), &["2".to_owned()]).await.unwrap();
     assert_eq!(unused().await, ["b"], "the other post shows it still");
-    let ended = [Observation { state: TweetState::Ended, next_due: None, ..found("3", T + 1, Metrics::default()) }];
+    let ended = [Observation { state: ItemState::Ended, next_due: None, ..found("3", T + 1, Metrics::default()) }];
     store.save(POSTS, &ended).await.unwrap();
     store.remove(POSTS, Expired::Before(T + 9), &["3".to_owned()]).await.unwrap();
     assert_eq!(unused().await, ["a", "b"]);
@@ -346,7 +346,7 @@ async fn a_medium_with_a_file_outlives_its_retention(store: &dyn Store) {
     record(store, &["a", "b"].map(|id| seen(id, "http://h/", "2", T))).await;
     take(store, &[("aa", 7)]).await;
     store.save_media(NS, &[stored("a", "aa", 7)]).await.unwrap();
-    let over = |id: &str| Observation { state: TweetState::Ended, next_due: None, ..missing(id, T + 100, 1, T + 100) };
+    let over = |id: &str| Observation { state: ItemState::Ended, next_due: None, ..missing(id, T + 100, 1, T + 100) };
     store.save(NS, &[over("a"), over("b")]).await.unwrap();
     let ids = ["a", "b"].map(str::to_owned);
     assert_eq!(store.remove(NS, Expired::Before(T + 900), &ids).await.unwrap(), 1);

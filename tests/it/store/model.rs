@@ -6,9 +6,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::Absence;
-use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
+use twitter_updater::model::post::{Details, ItemState, Metrics, Tweet};
 use twitter_updater::store::{
-    Change, Exhumed, Expired, Listed, Listing, MetricsAt, NewTweet, ONCE, Observation, Recorded, Saved, Seen, Standing,
+    Change, Exhumed, Expired, Listed, Listing, MetricsAt, NewItem, ONCE, Observation, Recorded, Saved, Seen, Standing,
     StateCounts, Store, StoredTweet, Way,
 };
 
@@ -34,7 +34,7 @@ fn changes_of(was: &StoredTweet, is: &StoredTweet) -> Vec<Change> {
     }
     let answered = was.checked_at.is_some();
     let state = |of: &StoredTweet| Some(of.state.as_str().to_owned());
-    let unavailable = [was.state, is.state].contains(&TweetState::Unavailable);
+    let unavailable = [was.state, is.state].contains(&ItemState::Unavailable);
     let fields = [
         ("current_id", was.current_id.clone(), is.current_id.clone(), true),
         (
@@ -63,7 +63,7 @@ impl Model {
         self.rows.entry(id.to_owned()).or_insert_with(blank)
     }
 
-    fn record(&mut self, at: Millis, tweets: &[NewTweet]) -> Recorded {
+    fn record(&mut self, at: Millis, tweets: &[NewItem]) -> Recorded {
         let mut recorded = Recorded::default();
         let mut done = Vec::new();
         for new in tweets {
@@ -83,11 +83,11 @@ impl Model {
                     }
                     row.created_at = new.created_at;
                     row.next_due = new.next_due;
-                    row.state = if new.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+                    row.state = if new.next_due.is_some() { ItemState::Live } else { ItemState::Ended };
                 }
-                Some(row) if new.next_due.is_some() && row.state == TweetState::Ended => {
+                Some(row) if new.next_due.is_some() && row.state == ItemState::Ended => {
                     recorded.revived += 1;
-                    row.state = TweetState::Live;
+                    row.state = ItemState::Live;
                     row.created_at = row.created_at.or(new.created_at);
                     row.next_due = new.next_due;
                 }
@@ -101,7 +101,7 @@ impl Model {
     }
 
     /// Counts of a known time, the newest of an id.
-    fn count(&mut self, id: &str, tweets: &[NewTweet]) {
+    fn count(&mut self, id: &str, tweets: &[NewItem]) {
         let mut newest: Option<(Millis, Metrics)> = None;
         for new in tweets.iter().filter(|new| new.id == id) {
             if let (Some(at), Some(content)) = (new.read_at, &new.content)
@@ -112,7 +112,7 @@ impl Model {
             }
         }
         let (Some((at, metrics)), Some(row)) = (newest, self.rows.get_mut(id)) else { return };
-        if row.state == TweetState::Dead || row.misses > 0 || row.checked_at >= Some(at) {
+        if row.state == ItemState::Dead || row.misses > 0 || row.checked_at >= Some(at) {
             return;
         }
         let before = row.metrics;
@@ -123,7 +123,7 @@ impl Model {
         }
     }
 
-    fn came(&mut self, at: Millis, way: &Way, tweets: &[NewTweet]) {
+    fn came(&mut self, at: Millis, way: &Way, tweets: &[NewItem]) {
         for new in tweets {
             let ways = self.ways.entry(new.id.clone()).or_default();
             if !ways.iter().any(|(_, known)| known == way) {
@@ -146,7 +146,7 @@ impl Model {
             }
             let known = self.rows.contains_key(&answer.id);
             let row = self.row(&answer.id, answer.answered_at);
-            if row.state == TweetState::Dead || row.checked_at > Some(answer.answered_at) {
+            if row.state == ItemState::Dead || row.checked_at > Some(answer.answered_at) {
                 saved.older += 1;
                 continue;
             }
@@ -203,8 +203,8 @@ impl Model {
     fn bury(&mut self, at: Millis, ids: &[(String, String)]) {
         for (id, reason) in ids {
             let row = self.row(id, at);
-            if row.state != TweetState::Dead {
-                row.state = TweetState::Dead;
+            if row.state != ItemState::Dead {
+                row.state = ItemState::Dead;
                 row.next_due = None;
                 row.reason = Some(reason.clone());
             }
@@ -215,8 +215,8 @@ impl Model {
         for tweet in tweets {
             let fresh = !self.rows.contains_key(&tweet.id);
             let row = self.row(&tweet.id, at);
-            if fresh || row.state == TweetState::Dead {
-                row.state = if tweet.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+            if fresh || row.state == ItemState::Dead {
+                row.state = if tweet.next_due.is_some() { ItemState::Live } else { ItemState::Ended };
                 row.created_at = row.created_at.or(tweet.created_at);
                 row.next_due = tweet.next_due;
                 row.lookups = if row.lookups > row.misses { row.lookups } else { 0 };
@@ -232,7 +232,7 @@ impl Model {
         };
         let mut removed = 0;
         for id in ids {
-            if self.rows.get(id).is_some_and(|row| row.state == TweetState::Ended && is_expired(row)) {
+            if self.rows.get(id).is_some_and(|row| row.state == ItemState::Ended && is_expired(row)) {
                 self.rows.remove(id);
                 self.history.remove(id);
                 self.changes.remove(id);
@@ -245,9 +245,9 @@ impl Model {
 
     fn page(&self, of: Listing) -> Vec<Listed> {
         let is_of = |row: &&StoredTweet| match row.state {
-            TweetState::Live | TweetState::Unavailable => of == Listing::Living,
-            TweetState::Dead => of == Listing::Dead,
-            TweetState::Ended => of == Listing::Ended,
+            ItemState::Live | ItemState::Unavailable => of == Listing::Living,
+            ItemState::Dead => of == Listing::Dead,
+            ItemState::Ended => of == Listing::Ended,
         };
         let listed = |row: &StoredTweet| Listed {
             id: row.id.clone(),
@@ -286,10 +286,10 @@ impl Model {
     fn counts(&self) -> StateCounts {
         let of = |state| self.rows.values().filter(|row| row.state == state).count() as u64;
         StateCounts {
-            live: of(TweetState::Live),
-            unavailable: of(TweetState::Unavailable),
-            ended: of(TweetState::Ended),
-            dead: of(TweetState::Dead),
+            live: of(ItemState::Live),
+            unavailable: of(ItemState::Unavailable),
+            ended: of(ItemState::Ended),
+            dead: of(ItemState::Dead),
         }
     }
 }
@@ -408,10 +408,10 @@ impl Random {
         }
     }
 
-    fn new_tweet(&mut self) -> NewTweet {
+    fn new_tweet(&mut self) -> NewItem {
         let id = self.one(&IDS);
         let (created_at, next_due, content, read_at) = (self.time(), self.time(), self.tweet(id), self.time());
-        NewTweet {
+        NewItem {
             id: id.into(),
             created_at: Some(created_at),
             next_due: self.maybe(next_due),
@@ -442,7 +442,7 @@ impl Random {
             id: id.into(),
             answered_at: self.time(),
             seen,
-            state: self.one(&[TweetState::Live, TweetState::Unavailable, TweetState::Ended]),
+            state: self.one(&[ItemState::Live, ItemState::Unavailable, ItemState::Ended]),
             next_due: self.maybe(next_due),
             follow,
             forget,

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::store::{
     AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Lifecycle, Object, Observation, Posts, Saved, Seen,
     Sighting, Signs, StoreError, StoredAccount,
@@ -251,8 +251,8 @@ impl AccountInMemory {
             Some(Absence::NotFound | Absence::Deleted) => AccountState::Deleted,
             None => AccountState::Unknown,
         };
-        self.told(answer.answered_at, (answer.state != TweetState::Live).then_some(state));
-        if answer.forget && answer.state != TweetState::Live {
+        self.told(answer.answered_at, (answer.state != ItemState::Live).then_some(state));
+        if answer.forget && answer.state != ItemState::Live {
             let Account { protected, verified, counts, last_post_at, .. } = self.account;
             let (withheld_in, moved_to) = (self.account.withheld_in.take(), self.account.moved_to.take());
             self.account =
@@ -275,9 +275,9 @@ impl Accounts for MemoryStore {
             let standing = self.standing(namespace, std::slice::from_ref(&answer.id)).await?.pop().flatten();
             let taken = |known: &Option<_>| {
                 let known: &Option<twitter_updater::store::Standing> = known;
-                known.as_ref().is_some_and(|known| {
-                    known.state != TweetState::Dead && known.checked_at == Some(answer.answered_at)
-                })
+                known
+                    .as_ref()
+                    .is_some_and(|known| known.state != ItemState::Dead && known.checked_at == Some(answer.answered_at))
             };
             if !taken(&standing) || matches!(answer.seen, Seen::Broken(_)) {
                 continue;

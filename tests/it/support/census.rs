@@ -1,7 +1,7 @@
 //! Where everything is: what "nothing is lost, nothing is doubled" means.
 
 use twitter_updater::engine::queue::{Place, Queue};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::Store;
 
@@ -24,18 +24,18 @@ pub async fn census(queue: &dyn Queue, store: &dyn Store, ids: &[String]) -> Cen
         for ((id, places), standing) in ids.iter().zip(places).zip(standings) {
             let mut state = standing.map(|known| known.state);
             let mut places = places;
-            if places.is_empty() && state != Some(TweetState::Ended) {
+            if places.is_empty() && state != Some(ItemState::Ended) {
                 // It may have ended between the two looks.
                 let id = std::slice::from_ref(id);
                 state = store.standing(queue.namespace(), id).await.unwrap().remove(0).map(|known| known.state);
                 places = queue.locate(id).await.unwrap().remove(0);
             }
             match (&places[..], state) {
-                ([Place::Delayed { .. }], Some(TweetState::Live | TweetState::Unavailable)) => census.delayed += 1,
+                ([Place::Delayed { .. }], Some(ItemState::Live | ItemState::Unavailable)) => census.delayed += 1,
                 // The store hears of the end before the queue does.
                 ([Place::Leased { .. }], Some(_)) => census.leased += 1,
-                ([Place::Dead { .. }], Some(TweetState::Dead)) => census.dead += 1,
-                ([], Some(TweetState::Ended)) => census.ended += 1,
+                ([Place::Dead { .. }], Some(ItemState::Dead)) => census.dead += 1,
+                ([], Some(ItemState::Ended)) => census.ended += 1,
                 _ => panic!("{id} is in {places:?}, and {state:?} in the store"),
             }
         }

@@ -14,11 +14,11 @@ use twitter_updater::engine::queue::{
     Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RecordedError,
     RowRange, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
-    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
+    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewItem, Observation,
     Posts, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
@@ -31,7 +31,7 @@ pub enum Event {
     ClaimFailed,
     LookedUp { call: usize, ids: Vec<String> },
     Answered { call: usize },
-    Saved(Vec<(String, TweetState)>),
+    Saved(Vec<(String, ItemState)>),
     Buried(Vec<String>),
     Settled(Vec<(String, Verdict)>),
     Released,
@@ -401,13 +401,7 @@ impl Lifecycle for JournalledStore {
         self.inner.check().await
     }
 
-    async fn record(
-        &self,
-        namespace: &str,
-        at: Millis,
-        way: &Way,
-        tweets: &[NewTweet],
-    ) -> Result<Recorded, StoreError> {
+    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewItem]) -> Result<Recorded, StoreError> {
         self.inner.record(namespace, at, way, tweets).await
     }
 

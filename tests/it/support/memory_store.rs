@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
-use twitter_updater::model::post::{Metrics, Tweet, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::store::{
-    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
+    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewItem, Observation,
     Posts, Recorded, Saved, Seen, Sighting, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
@@ -156,9 +156,9 @@ fn take(row: &mut StoredTweet, tweet: &Tweet, follow: Option<&String>) {
 }
 
 /// Counts of a known time that came with a tweet.
-fn count(row: &mut StoredTweet, history: &mut Vec<MetricsAt>, tweet: &NewTweet) {
+fn count(row: &mut StoredTweet, history: &mut Vec<MetricsAt>, tweet: &NewItem) {
     let (Some(at), Some(content)) = (tweet.read_at, &tweet.content) else { return };
-    let is_taken = row.state != TweetState::Dead && row.misses == 0 && row.checked_at < Some(at);
+    let is_taken = row.state != ItemState::Dead && row.misses == 0 && row.checked_at < Some(at);
     if content.metrics == Metrics::default() || !is_taken {
         return;
     }
@@ -184,7 +184,7 @@ impl Lifecycle for MemoryStore {
         namespace: &str,
         at: Millis,
         _way: &Way,
-        tweets: &[NewTweet],
+        tweets: &[NewItem],
     ) -> Result<Recorded, StoreError> {
         let mut inner = self.lock()?;
         let Inner { tweets: rows, history, .. } = &mut *inner;
@@ -196,7 +196,7 @@ impl Lifecycle for MemoryStore {
                 row.created_at = tweet.created_at;
                 row.next_due = tweet.next_due;
                 if tweet.next_due.is_none() {
-                    row.state = TweetState::Ended;
+                    row.state = ItemState::Ended;
                 }
                 if let Some(content) = &tweet.content {
                     take(&mut row, content, None);
@@ -207,8 +207,8 @@ impl Lifecycle for MemoryStore {
                 recorded.new += 1;
                 continue;
             };
-            if row.state == TweetState::Ended && tweet.next_due.is_some() {
-                row.state = TweetState::Live;
+            if row.state == ItemState::Ended && tweet.next_due.is_some() {
+                row.state = ItemState::Live;
                 row.next_due = tweet.next_due;
                 recorded.revived += 1;
             } else {
@@ -243,7 +243,7 @@ impl Lifecycle for MemoryStore {
         let mut inner = self.lock()?;
         for (id, reason) in ids {
             let row = inner.tweets.entry(key(namespace, id)).or_insert_with(|| blank(id, at));
-            row.state = TweetState::Dead;
+            row.state = ItemState::Dead;
             row.reason = Some(reason.clone());
             row.next_due = None;
         }
@@ -256,8 +256,8 @@ impl Lifecycle for MemoryStore {
             let key = key(namespace, &tweet.id);
             let fresh = !inner.tweets.contains_key(&key);
             let row = inner.tweets.entry(key).or_insert_with(|| blank(&tweet.id, at));
-            if fresh || row.state == TweetState::Dead {
-                row.state = if tweet.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+            if fresh || row.state == ItemState::Dead {
+                row.state = if tweet.next_due.is_some() { ItemState::Live } else { ItemState::Ended };
                 row.created_at = row.created_at.or(tweet.created_at);
                 row.next_due = tweet.next_due;
                 row.lookups = if row.lookups > row.misses { row.lookups } else { 0 };
@@ -271,7 +271,7 @@ impl Lifecycle for MemoryStore {
         let mut inner = self.lock()?;
         for (id, due) in ids {
             if let Some(row) = inner.tweets.get_mut(&key(namespace, id))
-                && matches!(row.state, TweetState::Live | TweetState::Unavailable)
+                && matches!(row.state, ItemState::Live | ItemState::Unavailable)
             {
                 row.next_due = Some(row.next_due.map_or(*due, |known| known.min(*due)));
             }
@@ -296,9 +296,9 @@ impl Lifecycle for MemoryStore {
             once: false,
         };
         let is_of = |row: &StoredTweet| match row.state {
-            TweetState::Live | TweetState::Unavailable => of == Listing::Living,
-            TweetState::Dead => of == Listing::Dead,
-            TweetState::Ended => of == Listing::Ended,
+            ItemState::Live | ItemState::Unavailable => of == Listing::Living,
+            ItemState::Dead => of == Listing::Dead,
+            ItemState::Ended => of == Listing::Ended,
         };
         let inner = self.lock()?;
         let rows = inner.tweets.iter().rev().filter(|((space, _), _)| space == namespace).map(|(_, row)| row);
@@ -315,7 +315,7 @@ impl Lifecycle for MemoryStore {
         let mut removed = 0;
         for key in ids.iter().map(|id| key(namespace, id)) {
             let row = inner.tweets.get(&key);
-            let is_over = row.is_some_and(|row| row.state == TweetState::Ended && is_expired(row));
+            let is_over = row.is_some_and(|row| row.state == ItemState::Ended && is_expired(row));
             if is_over && inner.media.forget(&key) {
                 inner.tweets.remove(&key);
                 inner.history.remove(&key);
@@ -334,10 +334,10 @@ impl Lifecycle for MemoryStore {
         let mut counts = StateCounts::default();
         for row in inner.tweets.iter().filter(|((of, _), _)| of == namespace).map(|(_, row)| row) {
             match row.state {
-                TweetState::Live => counts.live += 1,
-                TweetState::Unavailable => counts.unavailable += 1,
-                TweetState::Ended => counts.ended += 1,
-                TweetState::Dead => counts.dead += 1,
+                ItemState::Live => counts.live += 1,
+                ItemState::Unavailable => counts.unavailable += 1,
+                ItemState::Ended => counts.ended += 1,
+                ItemState::Dead => counts.dead += 1,
             }
         }
         Ok(counts)
@@ -354,7 +354,7 @@ impl Posts for MemoryStore {
             let key = key(namespace, &seen.id);
             let known = tweets.contains_key(&key);
             let row = tweets.entry(key.clone()).or_insert_with(|| blank(&seen.id, seen.answered_at));
-            if row.state == TweetState::Dead || row.checked_at.is_some_and(|at| at > seen.answered_at) {
+            if row.state == ItemState::Dead || row.checked_at.is_some_and(|at| at > seen.answered_at) {
                 saved.older += 1;
                 continue;
             }

@@ -26,7 +26,7 @@ use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling,
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::account::Role;
 use twitter_updater::model::pipeline_id::PipelineId;
-use twitter_updater::model::post::{Metrics as Counts, Tweet, TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, Metrics as Counts, Tweet, TweetId};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::kind::PipelineKind;
 use twitter_updater::pipelines::posts::{People, PostJudge, TweetUpdate};
@@ -461,14 +461,14 @@ impl Rig {
     }
 
     /// Stores that an answer `ago` ms ago showed this.
-    pub async fn seen(&self, id: &str, ago: Millis, seen: Seen, state: TweetState) {
+    pub async fn seen(&self, id: &str, ago: Millis, seen: Seen, state: ItemState) {
         self.save(vec![observation(id, ago, seen, state)]).await;
     }
 
     /// Stores that each was found two minutes ago: before anything else that a test stores of it, since an answer of the same
     /// millisecond is taken for this one again.
     pub async fn lived(&self, ids: &[String]) {
-        let found = |id: &String| observation(id, 2 * MINUTE, Seen::Found(tweet_before(id)), TweetState::Live);
+        let found = |id: &String| observation(id, 2 * MINUTE, Seen::Found(tweet_before(id)), ItemState::Live);
         self.save(ids.iter().map(found).collect()).await;
     }
 
@@ -519,9 +519,9 @@ impl Rig {
     }
 }
 
-fn observation(id: &str, ago: Millis, seen: Seen, state: TweetState) -> Observation {
+fn observation(id: &str, ago: Millis, seen: Seen, state: ItemState) -> Observation {
     let answered_at = wall_ms() - ago;
-    let next_due = (state != TweetState::Ended).then_some(answered_at + HOUR);
+    let next_due = (state != ItemState::Ended).then_some(answered_at + HOUR);
     Observation { id: id.to_owned(), answered_at, seen, state, next_due, follow: None, forget: false, recent: None }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::Client;
 
-use super::process::{Process, Variables, run_with_input};
+use super::process::{Process, Variables, run, run_with_input};
 use super::wait::{until, until_true};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,7 +41,8 @@ impl Role {
 
     async fn launch(arguments: &[&str], settings: &Variables, log: &Path) -> Self {
         if arguments.contains(&"ops") {
-            // It makes no files. An enqueue of nothing does, where the services are there.
+            // It makes no files. These commands do, where the services are there.
+            let _ = run(&["migrate"], settings);
             let _ = run_with_input(&["enqueue", "-"], settings, b"");
         }
         Self::of(Process::start(arguments, settings, log), log).await

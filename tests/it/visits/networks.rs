@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, wall_ms};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::ItemState;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
@@ -151,6 +151,6 @@ async fn an_account_is_visited_as_soon_as_a_lookup_shows_that_it_has_posted() {
     assert!(visits.iter().filter(|visits| **visits <= 2).count() >= 10, "{visits:?}");
     assert!(updater.terminate().success(), "{}", std::fs::read_to_string(&log).unwrap_or_default());
     let known = world.store.standing("visits:twitter", &accounts).await.unwrap();
-    assert!(known.iter().flatten().all(|known| known.state == TweetState::Live));
+    assert!(known.iter().flatten().all(|known| known.state == ItemState::Live));
     api.stop().await;
 }

@@ -15,7 +15,7 @@ use twitter_updater::engine::schedule::visits::coefficients::Coefficients;
 use twitter_updater::engine::schedule::visits::{Options, Visits, classes};
 use twitter_updater::engine::worker::{Handler, Outlook};
 use twitter_updater::ingest::Starter;
-use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::refresh::{Mention, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
@@ -176,7 +176,7 @@ impl World {
         received.promote.iter().map(|job| job.id.clone()).collect()
     }
 
-    async fn state(&self, account: &str) -> TweetState {
+    async fn state(&self, account: &str) -> ItemState {
         let known = self.store.standing(VISITS, &[account.to_owned()]).await.unwrap();
         known[0].as_ref().unwrap().state
     }
@@ -189,10 +189,10 @@ impl World {
         // The first refusal beside an answer may be the last one of an outage.
         let (lane, outlook) = self.visit("1").await;
         assert_ne!(&*lane.name, UNAVAILABLE_LANE);
-        assert_eq!((self.state("1").await, outlook), (TweetState::Live, Outlook::Unchanged));
+        assert_eq!((self.state("1").await, outlook), (ItemState::Live, Outlook::Unchanged));
         let (lane, outlook) = self.visit("1").await;
         assert_eq!((&*lane.name, outlook), (UNAVAILABLE_LANE, Outlook::Unchanged));
-        assert_eq!(self.state("1").await, TweetState::Unavailable);
+        assert_eq!(self.state("1").await, ItemState::Unavailable);
     }
 }
 
@@ -209,7 +209,7 @@ async fn a_refusal_of_everybody_parks_nobody_and_is_an_outage() {
         assert_ne!(&*lane.name, UNAVAILABLE_LANE, "{account}");
         let is_shown = matches!(&outlook, Outlook::Outage(why) if why.contains("no account is read"));
         assert!(is_shown, "{account}: {outlook:?}");
-        assert_eq!(world.state(account).await, TweetState::Live, "{account}");
+        assert_eq!(world.state(account).await, ItemState::Live, "{account}");
     }
     world.refuse(&[]);
     for account in &world.accounts {
@@ -228,7 +228,7 @@ async fn an_account_that_is_followed_alone_is_never_believed_gone() {
         assert_ne!(&*lane.name, UNAVAILABLE_LANE);
         assert!(matches!(outlook, Outlook::Outage(_)), "{outlook:?}");
     }
-    assert_eq!(world.state("1").await, TweetState::Live);
+    assert_eq!(world.state("1").await, ItemState::Live);
 }
 
 /// As a process leaves it whose clock was an hour ahead.
@@ -246,7 +246,7 @@ async fn a_page_that_is_dated_ahead_does_not_show_that_others_are_read() {
         assert_ne!(&*lane.name, UNAVAILABLE_LANE);
         assert!(matches!(outlook, Outlook::Outage(_)), "{outlook:?}");
     }
-    assert_eq!(world.state("1").await, TweetState::Live);
+    assert_eq!(world.state("1").await, ItemState::Live);
 }
 
 #[tokio::test]
@@ -262,7 +262,7 @@ async fn one_that_is_refused_while_others_are_read_is_believed_gone_until_a_sign
         world.refuse(&[]);
         assert_eq!(world.shows_posts("1").await, ["1"]);
         assert_eq!(world.visit_due().await.1, Outlook::Fine);
-        assert_eq!(world.state("1").await, TweetState::Live);
+        assert_eq!(world.state("1").await, ItemState::Live);
     }
     // One that is followed no more stays away.
     world.store.unfollow(VISITS, wall_ms(), &["1".to_owned()]).await.unwrap();

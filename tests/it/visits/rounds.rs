@@ -22,7 +22,7 @@ use twitter_updater::pipelines::kind::PipelineKind;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::pipelines::timelines::counters::Polls;
 use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
-use twitter_updater::pipelines::visits::Timelines;
+use twitter_updater::pipelines::visits::AccountVisits;
 use twitter_updater::pipelines::visits::handler::{Accounts, Visitor};
 use twitter_updater::pipelines::visits::summary::VisitSummary;
 use twitter_updater::providers::lookup::LookupError;
@@ -145,7 +145,7 @@ impl World {
             followed: self.store.clone(),
             schedule,
             rules: classes::Rules::default(),
-            unavailable: Timelines.unavailable(settings),
+            unavailable: AccountVisits.unavailable(settings),
             shortest: settings.visits.shortest,
             max_deliveries: settings.updater.max_deliveries,
             telling: None,
@@ -161,7 +161,7 @@ impl World {
     /// A claim that reads so many pages at the most.
     async fn handled(&self, pages: u32) -> Handled {
         let token = self.claims.fetch_add(1, Ordering::Relaxed).to_string();
-        let request = claim::at_once(&token, 1, Timelines.lease(&self.settings));
+        let request = claim::at_once(&token, 1, AccountVisits.lease(&self.settings));
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("it is due") };
         let visitor = self.visitor(pages);
         let Acquired::Granted(permit) = self.credentials.acquire(visitor.endpoint(), 1).await.unwrap() else {

@@ -26,7 +26,7 @@ struct State {
 
 /// A log that grows because a reader blocks its copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
+pub struct BlockedLog {
     /// Time without a copied page, as far as this process has checked.
     pub since: Duration,
     pub bytes: u64,
@@ -37,7 +37,7 @@ pub(super) struct Backlog(Mutex<Option<(u32, Stopwatch)>>);
 
 impl Backlog {
     /// Checks the log of that file. `None` if at most `most` pages wait.
-    pub(super) fn look(&self, path: &Path, most: u32) -> Option<Kept> {
+    pub(super) fn look(&self, path: &Path, most: u32) -> Option<BlockedLog> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(State { pages, copied, page_bytes }) =
             read(path).filter(|of| of.pages.saturating_sub(of.copied) > most)
@@ -52,7 +52,7 @@ impl Backlog {
                 Duration::ZERO
             }
         };
-        Some(Kept { since, bytes: u64::from(pages - copied) * page_bytes })
+        Some(BlockedLog { since, bytes: u64::from(pages - copied) * page_bytes })
     }
 }
 

@@ -27,7 +27,7 @@ use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::runtime;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, mpsc, oneshot};
 
-use super::backlog::{Backlog, Kept};
+use super::backlog::{Backlog, BlockedLog};
 use super::{
     BUSY, INPUT_OUTPUT, Missing, Opened, check_disk, check_ours, code, connect, make_private, options, pool,
     read_only_options,
@@ -291,7 +291,7 @@ impl SharedFile {
 
     /// Returns for how long a reader has blocked the copy of the write-ahead log into the file, if it does.
     #[must_use]
-    pub fn kept_log(&self) -> Option<Kept> {
+    pub fn kept_log(&self) -> Option<BlockedLog> {
         self.connections.backlog.look(&self.file.path, KEPT_PAGES)
     }
 
@@ -338,14 +338,14 @@ impl Group {
         let was_joining = std::mem::replace(&mut self.joining, true);
         if self.calls == 0 {
             if was_joining {
-                let _ = self.say("ROLLBACK").await; // fails if there was no BEGIN
+                let _ = self.run_sql("ROLLBACK").await; // fails if there was no BEGIN
             }
             self.begin(patience).await?;
         } else {
             // Releases the savepoint of the previous call: its writes stay. If it is unknown whether there is one, a second
             // savepoint of the same name is added.
             let is_there = self.calls > 1 && !was_joining;
-            self.say(if is_there { "RELEASE call; SAVEPOINT call" } else { "SAVEPOINT call" }).await?;
+            self.run_sql(if is_there { "RELEASE call; SAVEPOINT call" } else { "SAVEPOINT call" }).await?;
         }
         (self.joining, self.spoiled) = (false, true);
         self.calls += 1;
@@ -355,7 +355,7 @@ impl Group {
     async fn begin(&mut self, patience: Duration) -> Result<(), sqlx::Error> {
         let since = Stopwatch::start();
         loop {
-            match self.say("BEGIN IMMEDIATE").await {
+            match self.run_sql("BEGIN IMMEDIATE").await {
                 Err(error) if code(&error) == BUSY && since.elapsed() < patience => {
                     tokio::time::sleep(ASK).await;
                     self.held = Stopwatch::start();
@@ -368,7 +368,7 @@ impl Group {
         }
     }
 
-    async fn say(&mut self, words: &'static str) -> Result<(), sqlx::Error> {
+    async fn run_sql(&mut self, words: &'static str) -> Result<(), sqlx::Error> {
         sqlx::raw_sql(words).execute(&mut self.connection).await.map(drop)
     }
 
@@ -377,7 +377,7 @@ impl Group {
             return;
         }
         // A full disk or a failed write ends the whole transaction, and SQLite reports it only to that call.
-        let is_over = self.calls == 1 || self.say("ROLLBACK TO call").await.is_err();
+        let is_over = self.calls == 1 || self.run_sql("ROLLBACK TO call").await.is_err();
         if is_over {
             self.fail(&Failed::busy("a failure of another call ended the transaction of both")).await;
         }
@@ -390,7 +390,7 @@ impl Group {
         if self.calls == 0 && !self.joining {
             return;
         }
-        match self.say("COMMIT").await {
+        match self.run_sql("COMMIT").await {
             Ok(()) => self.tell(&Ok(())),
             Err(error) => self.fail(&Failed::of(&error)).await,
         }
@@ -398,7 +398,7 @@ impl Group {
     }
 
     async fn fail(&mut self, failed: &Failed) {
-        let _ = self.say("ROLLBACK").await; // fails if SQLite has done it
+        let _ = self.run_sql("ROLLBACK").await; // fails if SQLite has done it
         self.tell(&Err(failed.clone()));
     }
 

@@ -56,7 +56,7 @@ macro_rules! lease {
 }
 
 const LEASE: &str = lease!("");
-/// The same for jobs with an expired lease: see [`Asked::expired`].
+/// The same for jobs with an expired lease: see [`ClaimSnapshot::expired`].
 const LEASE_AGAIN: &str = lease!(
     ", lane = ?, due = max(0, fence - ?), deliveries = deliveries + 1, failures = failures + (trial IS NOT NULL AND trial = fence)"
 );
@@ -93,7 +93,7 @@ pub(super) async fn empty(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
 
 /// Result of a claim's reads, before it writes.
 enum ClaimPlan {
-    Ready(Asked, Chosen),
+    Ready(ClaimSnapshot, Chosen),
     Claimed(Batch),
     /// No jobs: the fields of [`Claim::Empty`].
     Nothing {
@@ -122,7 +122,7 @@ async fn plan(
 }
 
 #[derive(sqlx_macros::FromRow)]
-struct Asked {
+struct ClaimSnapshot {
     /// Last fence of the namespace.
     fence: Millis,
     paused: Option<String>,
@@ -137,12 +137,12 @@ async fn ask(
     file: &mut SqliteConnection,
     now: Millis,
     request: &ClaimRequest<'_>,
-) -> Result<Asked> {
+) -> Result<ClaimSnapshot> {
     let asked = sqlx::query_as(ASK).bind(&queue.namespace).bind(now).bind(request.token).bind(2 * request.limit as i64);
     Ok(asked.fetch_one(file).await?)
 }
 
-impl Asked {
+impl ClaimSnapshot {
     /// The batch that the same token holds already, because the first reply was lost.
     fn claimed_before(&self, now: Millis, token: &str) -> Result<Option<Batch>> {
         let rows: Vec<(String, String, Millis, u32, u32, Millis, String)> = rows_of(&self.held)?;
@@ -188,7 +188,7 @@ async fn choose(
     file: &mut SqliteConnection,
     now: Millis,
     request: &ClaimRequest<'_>,
-    asked: &Asked,
+    asked: &ClaimSnapshot,
 ) -> Result<Result<Chosen, Millis>> {
     let suspects_turn = !asked.any_suspects || asked.turns >= OTHERS_FIRST;
     let among = match (asked.any_suspects, suspects_turn) {

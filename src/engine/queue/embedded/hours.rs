@@ -11,7 +11,7 @@ use crate::base::clock::{self, Millis};
 
 const MINUTES_OF_AN_HOUR: Millis = HOUR_MS / MINUTE_MS;
 
-pub(super) async fn sum(queue: &EmbeddedQueue) -> Result<()> {
+pub(super) async fn sum_minutes(queue: &EmbeddedQueue) -> Result<()> {
     let mut tx = queue.begin().await?;
     let this = clock::wall_ms() / MINUTE_MS;
     let last: Millis = sqlx::query_scalar("SELECT hours_until FROM queue_namespace WHERE namespace = ?")
@@ -89,6 +89,6 @@ pub(super) async fn read(queue: &EmbeddedQueue, count: u32) -> Result<Vec<Hour>>
     for (hour, upper, ids) in lateness {
         hours.entry(hour).or_default().1.add(upper, ids);
     }
-    let kept = |(hour, (counters, lateness))| Hour::kept(hour * HOUR_MS, counters, lateness);
+    let kept = |(hour, (counters, lateness))| Hour::from_counters(hour * HOUR_MS, counters, lateness);
     Ok(hours.into_iter().map(kept).collect())
 }

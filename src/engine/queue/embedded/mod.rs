@@ -223,7 +223,7 @@ impl Jobs for EmbeddedQueue {
 
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
         let asked = Stopwatch::start();
-        claim::claim(self, request).await.map(|claim| claim.asked(&asked))
+        claim::claim(self, request).await.map(|claim| claim.with_request_start(&asked))
     }
 
     async fn empty_claim(&self, request: &ClaimRequest<'_>) -> Result<Option<Claim>> {

@@ -127,7 +127,7 @@ impl Administration for EmbeddedQueue {
     }
 
     async fn sum_hours(&self) -> Result<()> {
-        hours::sum(self).await
+        hours::sum_minutes(self).await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<()> {

@@ -26,7 +26,8 @@ macro_rules! spreading {
 }
 
 static APPLY_LANE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, spreading!("../lua/apply_lane.lua")));
-static REPAIR_DUE_TIMES: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, spreading!("../lua/repair_due_times.lua")));
+static REPAIR_DUE_TIMES: LazyLock<Script> =
+    LazyLock::new(|| script(ALLOW_OOM, spreading!("../lua/repair_due_times.lua")));
 static SUM_HOURS: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/sum_hours.lua")));
 
 pub(super) async fn adopt(queue: &RedisQueue, token: &str, ids: &[String], lease: Duration) -> Result<Adopted> {

@@ -104,7 +104,8 @@ impl Inspection for RedisQueue {
             let rows: Vec<(Millis, Flat, Flat)> =
                 self.pool.invoke(Call::new(&HOURS, &self.keys.prefix).arg(first).arg(last)).await?;
             hours.extend(
-                rows.into_iter().map(|(at_ms, flat, late)| (at_ms, Hour::kept(at_ms, counters(flat), lateness(late)))),
+                rows.into_iter()
+                    .map(|(at_ms, flat, late)| (at_ms, Hour::from_counters(at_ms, counters(flat), lateness(late)))),
             );
         }
         Ok(hours.into_values().collect())

@@ -88,7 +88,7 @@ mod tests {
         Adaptive::new(table, Arc::new(Model::embedded().unwrap()), Options::default(), Normaliser::default())
     }
 
-    fn seen(counts: [f64; 2]) -> Known<'static> {
+    fn item_with_counts(counts: [f64; 2]) -> Known<'static> {
         let [before, last] = counts;
         let answer = |hours, count| Some(Answer { at: MADE + hours * HOUR, count });
         let history =
@@ -98,12 +98,12 @@ mod tests {
 
     #[test]
     fn it_decides_as_the_estimator_and_stores_what_that_wants_back() {
-        let (schedule, item) = (schedule(), seen([40.0, 90.0]));
+        let (schedule, item) = (schedule(), item_with_counts([40.0, 90.0]));
         let now = MADE + 6 * HOUR;
         let decision = schedule.next(&item.history, now).unwrap();
         assert_eq!(Schedule::next(&schedule, &item, now), Some((decision.lane.clone(), decision.interval)));
         assert_eq!(schedule.recent(&item), decision.recent);
-        assert!(schedule.recent(&seen([40.0, 40.0])) < decision.recent);
+        assert!(schedule.recent(&item_with_counts([40.0, 40.0])) < decision.recent);
         assert_eq!(schedule.recent(&Known::new("1", Some(MADE))), None);
         // An item that returns to the queue by its stored times is in its old lane.
         assert_eq!(schedule.lane_of(decision.interval), Some(decision.lane));
@@ -114,7 +114,7 @@ mod tests {
         let schedule = schedule();
         let now = MADE + 6 * HOUR;
         for counts in [[400.0, 405.0], [4.0, 4.0], [40.0, 90.0]] {
-            let item = seen(counts);
+            let item = item_with_counts(counts);
             let decision = schedule.next(&item.history, now).unwrap();
             let explained = Schedule::explained(&schedule, &item, decision.interval, now + HOUR / 2).unwrap();
             assert!((explained.multiplier / decision.multiplier - 1.0).abs() < 0.01, "{explained:?} {decision:?}");
@@ -122,14 +122,15 @@ mod tests {
             let rate = explained.unseen / 1_800.0;
             assert!(rate > explained.rate_per_s && rate < decision.rate_per_s.unwrap(), "{explained:?} {decision:?}");
         }
-        let bound = |interval| Schedule::explained(&schedule, &seen([1.0, 1.0]), interval, now).unwrap().bound;
+        let bound =
+            |interval| Schedule::explained(&schedule, &item_with_counts([1.0, 1.0]), interval, now).unwrap().bound;
         assert_eq!([HOUR / 9, 8 * HOUR].map(bound), [Some(Bound::Shortest), Some(Bound::Longest)]);
         assert_eq!(Schedule::explained(&schedule, &Known::new("1", Some(MADE)), HOUR, now), None);
     }
 
     #[test]
     fn a_higher_price_means_longer_intervals_until_it_falls_again() {
-        let (schedule, item, now) = (schedule(), seen([40.0, 90.0]), MADE + 6 * HOUR);
+        let (schedule, item, now) = (schedule(), item_with_counts([40.0, 90.0]), MADE + 6 * HOUR);
         let delay = |schedule: &dyn Schedule| schedule.next(&item, now).unwrap().1;
         let dear = schedule.corrected(Normaliser { price: 4.0, level: 1.0 }).unwrap();
         assert!(delay(&*dear) > delay(&schedule));
@@ -143,7 +144,7 @@ mod tests {
         let schedule = schedule();
         let now = MADE - HOUR;
         assert!(Schedule::next(&schedule, &Known::new("1", Some(MADE)), now).is_some());
-        assert!(Schedule::next(&schedule, &seen([40.0, 90.0]), now).is_some());
+        assert!(Schedule::next(&schedule, &item_with_counts([40.0, 90.0]), now).is_some());
         assert_eq!(schedule.longest(&Known::new("1", None), now), Some(8 * 24 * HOUR));
         assert_eq!(schedule.longest(&Known::new("1", Some(MADE)), MADE + HOUR), Some(8 * HOUR));
         assert_eq!(schedule.longest(&Known::new("1", Some(MADE)), MADE + 30 * 24 * HOUR), None);

@@ -44,7 +44,7 @@ impl<'a> Forecast<'a> {
     /// The forecast for a known rate, as in a simulation: events per second of mean activity, and activity by the hour as a multiple
     /// of the mean. `certain` must have a single row of weights, 1 for the last input alone.
     #[must_use]
-    pub fn known(certain: &'a Coefficients, profile: &[f64; 24], rate_per_s: f64, from: Millis) -> Self {
+    pub fn from_rate(certain: &'a Coefficients, profile: &[f64; 24], rate_per_s: f64, from: Millis) -> Self {
         let mut rates = [0.0; INPUTS];
         rates[INPUTS - 1] = rate_per_s;
         Self { coefficients: certain, from, sums: sums(profile), rates }
@@ -232,7 +232,7 @@ mod tests {
         for (per_hour, hours) in [(1.0, 4.0), (20.0, 1.0), (0.1, 30.0)] {
             let (rate, interval_s) = (per_hour / 3_600.0, hours * 3_600.0);
             let price = rate * interval_s * interval_s / 2.0;
-            let forecast = Forecast::known(&certain, &[1.0; 24], rate, NOW);
+            let forecast = Forecast::from_rate(&certain, &[1.0; 24], rate, NOW);
             let interval = forecast.interval(price, 1, 100 * DAY) as f64 / 1e3;
             assert!((interval / interval_s - 1.0).abs() < 0.13, "{interval} {interval_s}");
             assert!((forecast.events(HOUR) / per_hour - 1.0).abs() < 1e-9);
@@ -250,11 +250,11 @@ mod tests {
         let from = day(NOW) + 16 * HOUR;
         let price = rate * (8.0 * 3_600.0f64).powi(2) / 2.0;
         let at = |price: f64| {
-            (from + Forecast::known(&certain, &hours, rate, from).interval(price, 1, 9 * DAY)) % DAY / HOUR
+            (from + Forecast::from_rate(&certain, &hours, rate, from).interval(price, 1, 9 * DAY)) % DAY / HOUR
         };
         assert!((19..=20).contains(&at(price)), "when it falls asleep: {}", at(price));
         // From midnight: no event can have happened before 8.
-        let midnight = Forecast::known(&certain, &hours, rate, day(NOW));
+        let midnight = Forecast::from_rate(&certain, &hours, rate, day(NOW));
         assert!(midnight.interval(price / 100.0, 1, 9 * DAY) > 8 * HOUR);
     }
 

@@ -116,7 +116,7 @@ mod tests {
         rhythm
     }
 
-    fn known(rhythm: &Rhythm) -> Known<'_> {
+    fn item_with_rhythm(rhythm: &Rhythm) -> Known<'_> {
         Known { rhythm: Some(rhythm), ..Known::new("7", None) }
     }
 
@@ -127,12 +127,19 @@ mod tests {
             assert_eq!(visits.first(&Known::new("7", None), NOW), Some((Lane::first(), 0)));
             assert_eq!(visits.next(&Known::new("7", None), NOW).map(|next| next.1), Some(DAY));
             let busy = rhythm(HOUR);
-            let (lane, delay) = visits.next(&known(&busy), NOW).unwrap();
-            assert!(delay <= lane.patience && delay <= visits.longest(&known(&busy), NOW).unwrap(), "{policy:?}");
+            let (lane, delay) = visits.next(&item_with_rhythm(&busy), NOW).unwrap();
+            assert!(
+                delay <= lane.patience && delay <= visits.longest(&item_with_rhythm(&busy), NOW).unwrap(),
+                "{policy:?}"
+            );
             assert_eq!(visits.lane_of(delay), Some(lane), "{policy:?}");
             // One hour later it waits one hour less; in the end it is due.
-            assert_eq!(visits.next(&known(&busy), NOW + HOUR).unwrap().1, (delay - HOUR).max(0), "{policy:?}");
-            assert_eq!(visits.next(&known(&busy), NOW + 40 * DAY).unwrap().1, 0);
+            assert_eq!(
+                visits.next(&item_with_rhythm(&busy), NOW + HOUR).unwrap().1,
+                (delay - HOUR).max(0),
+                "{policy:?}"
+            );
+            assert_eq!(visits.next(&item_with_rhythm(&busy), NOW + 40 * DAY).unwrap().1, 0);
         }
     }
 
@@ -140,7 +147,8 @@ mod tests {
     fn policies_that_learn_visit_busy_items_more_often() {
         let (busy, quiet) = (rhythm(HOUR), rhythm(2 * DAY));
         for policy in [Policy::Hash, Policy::Adaptive] {
-            let [busy, quiet] = [&busy, &quiet].map(|rhythm| visits(policy).next(&known(rhythm), NOW).unwrap().1);
+            let [busy, quiet] =
+                [&busy, &quiet].map(|rhythm| visits(policy).next(&item_with_rhythm(rhythm), NOW).unwrap().1);
             assert!(busy * 3 < quiet, "{policy:?}: {busy} {quiet}");
         }
         let mut dull = quiet.clone();
@@ -151,7 +159,7 @@ mod tests {
         // The bounds hold under every policy.
         let options = Options { shortest: 6 * HOUR, longest: 7 * HOUR, ..Options::default() };
         let narrow = Visits::new(options, Arc::new(Coefficients::embedded().unwrap()));
-        assert!((6 * HOUR..=7 * HOUR).contains(&narrow.next(&known(&dull), NOW + 29 * DAY).unwrap().1));
+        assert!((6 * HOUR..=7 * HOUR).contains(&narrow.next(&item_with_rhythm(&dull), NOW + 29 * DAY).unwrap().1));
     }
 
     #[test]
@@ -177,7 +185,7 @@ mod tests {
         assert!(expected.unseen > 0.0 && expected.unseen < expected.events, "{expected:?}");
         assert!((12.0..40.0).contains(&expected.per_day), "{expected:?}");
         assert_eq!(adaptive.expected(&Rhythm::new(NOW), "7", DAY, NOW).why, Why::Unknown);
-        let item = known(&busy);
+        let item = item_with_rhythm(&busy);
         let explained = adaptive.explained(&item, adaptive.interval(&busy, "7"), NOW + HOUR).unwrap();
         assert!(explained.multiplier > 1.0 && explained.bound.is_none(), "{explained:?}");
         assert_eq!(adaptive.explained(&item, 14 * DAY, NOW).unwrap().bound, Some(Bound::Longest));
@@ -232,6 +240,6 @@ mod tests {
             let last = made[16..].iter().sum::<f64>() / 8.0;
             assert!((last - 1.0).abs() < 0.08, "{policy:?}: {made:?}");
         }
-        assert_eq!(visits(Policy::RoundRobin).spending(&known(&rhythm(HOUR)), NOW), None);
+        assert_eq!(visits(Policy::RoundRobin).spending(&item_with_rhythm(&rhythm(HOUR)), NOW), None);
     }
 }

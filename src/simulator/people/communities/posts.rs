@@ -95,14 +95,21 @@ impl Communities {
                 text.word(die.pick(words(group).list("short")));
                 if die.falls(UNKNOWN) { UNDETERMINED } else { stated_language(group, 0.4, &mut die) }
             }
-            _ => self.say(&mut text, author, group, &habits, &mut die),
+            _ => self.write_sentences(&mut text, author, group, &habits, &mut die),
         };
         text.stated_language = Some(language);
         text
     }
 
     /// One to three sentences with links, tags and mentions. Returns their language as a network states it.
-    fn say(&self, text: &mut Text, author: u64, group: usize, habits: &Habits, die: &mut Die) -> &'static str {
+    fn write_sentences(
+        &self,
+        text: &mut Text,
+        author: u64,
+        group: usize,
+        habits: &Habits,
+        die: &mut Die,
+    ) -> &'static str {
         let spoken = match die.falls(habits.other) {
             false => group,
             true if group == ENGLISH || die.falls(0.2) => SPANISH,

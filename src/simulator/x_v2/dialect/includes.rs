@@ -4,11 +4,11 @@ use serde_json::{Map, Value};
 
 use super::object;
 use super::users::user;
-use crate::simulator::render::{Shown, said};
+use crate::simulator::render::{RenderContext, said};
 use crate::simulator::world::{SimulatedTweet, Version};
 
 /// The users and posts that the expansions of these posts add, each once; `None` if they add none.
-pub fn includes(shown: &Shown<'_>, posts: &[Version]) -> Option<String> {
+pub fn includes(shown: &RenderContext<'_>, posts: &[Version]) -> Option<String> {
     let asked = |name: &str| shown.fields.expands(name);
     let (mut users, mut originals): (Vec<u64>, Vec<SimulatedTweet>) = (Vec::new(), Vec::new());
     let are_asked =

@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 
 use crate::model::account::AccountState;
 use crate::simulator::people::{Person, short_link, twitter_picture};
-use crate::simulator::render::{Shown, iso};
+use crate::simulator::render::{RenderContext, iso};
 use crate::simulator::text::user_id;
 
-pub fn user(shown: &Shown<'_>, person: &Person) -> Value {
+pub fn user(shown: &RenderContext<'_>, person: &Person) -> Value {
     let all = [
         ("id", json!(user_id(person.number).to_string())),
         ("name", json!(person.display_name)),
@@ -46,7 +46,7 @@ fn entities(person: &Person) -> Value {
 }
 
 /// The body of a response about the users that a parameter requests, or about the caller (`me`); missing users are problems.
-pub fn users(shown: &Shown<'_>, by: &str, asked: &[(&str, Option<Person>)]) -> String {
+pub fn users(shown: &RenderContext<'_>, by: &str, asked: &[(&str, Option<Person>)]) -> String {
     let parameter = if by == "me" { "id" } else { by };
     // A caller always sees its own account.
     let is_there = |person: &Person| by == "me" || !person.is_away();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{Place, Stats};
-use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::Standing;
@@ -141,7 +141,7 @@ impl Swing {
         let standings = self.world.store.standing(NAMESPACE, ids).await.unwrap();
         let is_lost = |(places, standing): &(Vec<Place>, Option<Standing>)| {
             let state = standing.as_ref().map(|known| known.state);
-            places.is_empty() && matches!(state, Some(TweetState::Live | TweetState::Unavailable))
+            places.is_empty() && matches!(state, Some(ItemState::Live | ItemState::Unavailable))
         };
         places.into_iter().zip(standings).filter(is_lost).count()
     }

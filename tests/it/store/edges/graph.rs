@@ -105,7 +105,7 @@ pub(super) async fn a_graph_knows_profiles_and_ends_when_it_is_told(store: &dyn 
         id: "9".to_owned(),
         answered_at: T + 10,
         seen: Seen::Found(Tweet { id: "9".to_owned(), raw: "{}".to_owned(), ..Tweet::default() }),
-        state: TweetState::Live,
+        state: ItemState::Live,
         next_due: Some(T + 99),
         follow: None,
         forget: false,

@@ -16,7 +16,7 @@ const BOUNDS: ListBounds = ListBounds {
 /// A visit of that list that ended, and its next due time, ms after [`T`].
 async fn visited(store: &dyn EdgeStore, owner: &str, at: Millis, next_due: Millis) {
     let seen = Seen::Found(Tweet { id: owner.into(), raw: "{}".into(), ..Tweet::default() });
-    let visit = Observation::new(owner, T + at, seen, TweetState::Live, Some(T + next_due));
+    let visit = Observation::new(owner, T + at, seen, ItemState::Live, Some(T + next_due));
     store.save(NS, &[visit]).await.unwrap();
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn lists_are_counted_by_tier_and_read(store: &dyn EdgeStore) {
         crawl(store, owner, 10, "a").await;
     }
     let seen = Seen::Missing { misses: 3, since: T, reason: Some(Absence::Suspended), handle: None };
-    let away = Observation::new("7", T + 90, seen, TweetState::Unavailable, Some(T + 900));
+    let away = Observation::new("7", T + 90, seen, ItemState::Unavailable, Some(T + 900));
     store.save(NS, &[away]).await.unwrap();
     store.bury(NS, T + 90, &[("8".into(), "odd".into())]).await.unwrap();
     record(store, FRIENDS, &["9"]).await;

@@ -18,7 +18,7 @@ pub fn batch(ids: &[String], limit: usize) -> Result<Option<Vec<&str>>, LookupEr
     Ok(Some(distinct).filter(|ids| !ids.is_empty()))
 }
 
-pub struct Asked<'a, T> {
+pub struct IdOutcomes<'a, T> {
     ids: &'a [String],
     /// Place of each id in `ids`; for a repeated id, its last place.
     places: HashMap<&'a str, usize>,
@@ -26,7 +26,7 @@ pub struct Asked<'a, T> {
     pub unsolicited: Strangers,
 }
 
-impl<'a, T: Clone> Asked<'a, T> {
+impl<'a, T: Clone> IdOutcomes<'a, T> {
     pub fn new(ids: &'a [String]) -> Self {
         let places = ids.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect();
         Self { ids, places, outcomes: vec![None; ids.len()], unsolicited: Strangers::default() }
@@ -122,12 +122,12 @@ pub fn by_handle(
 }
 
 /// Assigns each object of a list to its id. The list leaves out missing items; unrequested objects are counted.
-pub fn share<T: Clone>(
+pub fn assign_objects<T: Clone>(
     ids: &[String],
     objects: Vec<&RawValue>,
     read: impl Fn(&str) -> (Option<String>, Result<T, String>),
 ) -> Result<(Vec<Outcome<T>>, Strangers), LookupError> {
-    let mut asked = Asked::new(ids);
+    let mut asked = IdOutcomes::new(ids);
     asked.give(objects, read);
     asked.outcomes(false)
 }

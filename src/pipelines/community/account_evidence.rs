@@ -15,7 +15,7 @@ pub fn are_wanted(settings: &Settings) -> bool {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Shown {
+pub struct AccountEvidence {
     /// The account wrote the post.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub posted: bool,
@@ -35,7 +35,7 @@ pub struct Shown {
     pub friends: Vec<String>,
 }
 
-impl Shown {
+impl AccountEvidence {
     /// Accounts in a post; `counts` is true if its first lookup found it.
     #[must_use]
     pub fn by_post(counts: bool, people: Vec<Person>) -> Self {
