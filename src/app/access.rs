@@ -80,8 +80,8 @@ impl TokenFile {
         }
     }
 
-    /// Returns the content if it is new and stays the same for a moment, because it may be half written. Compares with
-    /// `refused`, else with the current token.
+    /// Returns the content if it is new and stays the same for a moment, because it may be half written. An error is new if it differs
+    /// from `refused`. A token is new after a refused content, or if it differs from the current token.
     async fn changed(&self, refused: Option<&str>) -> Option<Result<SecretString, String>> {
         let is_known = |content: &Result<SecretString, String>| match content {
             Ok(token) => refused.is_none() && self.token.is(token),

@@ -27,7 +27,7 @@ pub(super) const READ_EVERY: Duration = Duration::from_secs(2);
 pub(super) const READ_AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// Maximum number of tries; then the next round reads again.
 const READ_AGAIN: usize = 8;
-/// Unreadable files may be in the middle of a swap; after this time they are reported.
+/// Unreadable files may be about to be replaced; after this time the process reports them.
 const MISSING_FOR: Duration = Duration::from_secs(10);
 /// Maximum length of a reason in a worker's heartbeat, in characters.
 const REASON_CHARS: usize = 300;
@@ -69,7 +69,7 @@ pub struct Follower {
     layers: Vec<&'static str>,
     path: Option<PathBuf>,
     providers: Option<String>,
-    /// Last handled contents.
+    /// Contents of the files that were handled last.
     known: Files,
     log: LogLevel,
     registry: Registry,
@@ -146,7 +146,7 @@ impl Follower {
         None
     }
 
-    /// Reads the files. A missing file may be in the middle of a swap: it changes nothing.
+    /// Reads the files. An unreadable file may be about to be replaced, so the configuration in force stays.
     async fn read(&mut self, asked: bool) -> Option<Files> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || Files::read(path.as_deref())).await;

@@ -38,7 +38,8 @@ use crate::store::{Store, StoreError};
 const CLAIM: u32 = 100;
 /// Lease of the handles: a quota may make them wait.
 const LEASE: Duration = Duration::from_secs(900);
-/// Limit of doubted handles in memory: those settled by another process would stay forever.
+/// Maximum number of handles remembered for a second request; above it all are dropped. Otherwise, handles that another process settles
+/// would stay forever.
 const MANY_DOUBTED: usize = 100_000;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Pause after a failure that retries did not fix.
@@ -150,7 +151,7 @@ impl WaitingHandles {
             doubted.clear();
         }
         let resolved = resolver.resolve_kept(&mut lines, doubted, hand_over, refuse).await;
-        // Also after a failure of the others: these are settled.
+        // These handles are settled, even if others failed.
         let done: Vec<String> = found.iter().filter_map(|one| of_line(&claimed, one.line)).collect();
         naming.hand_over(found).await?;
         self.settle(&done, &refused).await?;

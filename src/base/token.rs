@@ -35,7 +35,7 @@ pub struct Generation(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
     Wrong,
-    /// It is wrong, and the limit of answered wrong tokens is reached.
+    /// The token is wrong, and too many wrong tokens came shortly before it: the client must wait.
     TooManyGuesses,
 }
 

@@ -423,7 +423,7 @@ mod as_text {
     }
 }
 
-/// Reads comma-separated names; joins a list of names with commas.
+/// Accepts a text with commas between the names, or a list of names. Returns the text.
 fn names<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "names with commas between them, or a list of names")]

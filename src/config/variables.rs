@@ -102,7 +102,7 @@ fn is_setting(setting: &str) -> bool {
     SETTINGS.iter().any(|known| known == setting) || TABLES.iter().any(of_table)
 }
 
-/// Returns the setting of an entry of that table. Of several possible field names at the end, the longest counts.
+/// Returns the setting that `words` name in `table`; `None` if they name none. If several field names match the end, the longest counts.
 fn entry(words: &str, table: &str, fields: &[&str]) -> Option<String> {
     let entry = words.strip_prefix(&table.replace('.', "_"))?.strip_prefix('_')?;
     let named = |field: &str| entry.strip_suffix(field)?.strip_suffix('_').filter(|name| !name.is_empty());

@@ -7,7 +7,7 @@ use crate::base::clock::{self, Millis};
 use crate::engine::error_log::ErrorKind;
 
 pub trait CallError: Display {
-    /// Returns true if the API gave no usable response. A refusal is a response.
+    /// Returns true if the API gave no usable response. Returns false for a refusal: the API did respond.
     fn is_outage(&self) -> bool;
 
     /// The kind under which the error is recorded. `None` for an expected error, and where only the caller finds the cause: an

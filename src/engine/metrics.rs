@@ -138,7 +138,7 @@ impl Unreported<'_> {
         self.0.iter().map(|(name, by, _)| (*name, *by)).collect()
     }
 
-    /// Records that the queue has these.
+    /// Marks these increments as reported to the queue.
     pub fn mark_reported(&self) {
         self.0.iter().for_each(|(_, by, counter)| counter.mark_reported(*by));
     }
@@ -311,7 +311,7 @@ impl Metrics {
         self.unreported_lateness.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Records that the queue has these.
+    /// Marks these increments as reported to the queue.
     pub fn mark_lateness_reported(&self, reported: &Lateness) {
         self.unreported_lateness.lock().unwrap_or_else(PoisonError::into_inner).remove(reported);
     }

@@ -125,8 +125,8 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
         let many = snapshot.words.many;
         return Some(format!("the queue is empty, and the store has living {many}: run `twitter-updater rebuild`"));
     }
-    // Checked before the workers: their last heartbeats have future dates then, too. A fence ahead may also come from a longer lease of
-    // earlier settings. Only stored answers prove that the clock stepped back.
+    // Checked before the workers, because a clock that stepped back also dates their last heartbeats in the future. A fence ahead may
+    // also come from a longer lease of earlier settings. Only stored answers prove that the clock stepped back.
     let ahead = snapshot.measured.of.iter().flatten().any(|of| of.ahead > 0);
     if ahead && stats.fence_ahead_ms > snapshot.lease_ms + CLOCK_SLACK_MS {
         let behind = span((stats.fence_ahead_ms - snapshot.lease_ms) / 1_000 * 1_000);

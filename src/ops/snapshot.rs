@@ -25,7 +25,7 @@ use crate::quota::{CredentialStatus, Reads};
 /// Number of shown minutes: this many past ones, the current one included, and this many to come.
 pub const MINUTES_SHOWN: u32 = 60;
 
-/// More than one in this many arrivals within one minute are a burst, and no rate.
+/// If more than one in this many arrivals came within one minute, they are a burst and show no rate.
 const BURST_SHARE: u64 = 10;
 
 /// Answers of the queue and the ledger, at nearly the same moment.
@@ -51,7 +51,7 @@ pub struct Reading {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sampled {
-    /// By lane, most impatient first, leased ids last; `None` before the first measurement, or if it failed.
+    /// By lane, shortest interval first, leased ids last; `None` before the first measurement, or if it failed.
     pub of: Option<Vec<Measured>>,
     pub at_ms: Option<Millis>,
     pub error: Option<String>,
@@ -72,7 +72,7 @@ pub struct Snapshot {
     /// The credentials, in the order of the settings.
     pub accounts: Vec<CredentialStatus>,
     pub freshness: Vec<Freshness>,
-    /// The ids due within an hour, by lane, most impatient first.
+    /// The ids due within an hour, by lane, shortest interval first.
     pub coming: Vec<Coming>,
     /// The last hour, oldest minute first, the current one last.
     pub minutes: Vec<Minute>,
@@ -82,7 +82,7 @@ pub struct Snapshot {
     pub forecast: Option<Forecast>,
     /// The reason if the store cannot be used: nothing can be saved.
     pub store_out: Option<Outage>,
-    /// The reason if queue or store, which answer, cannot be written: nothing is updated.
+    /// The reason if the queue or the store answers but cannot be written: nothing is updated.
     pub unwritable: Option<Outage>,
     pub measured: Sampled,
     #[serde(skip)]

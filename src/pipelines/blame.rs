@@ -108,7 +108,7 @@ pub struct Refused<'a> {
     pub is_trial: bool,
 }
 
-/// The outcome of an inquiry, kept for refusals of calls that were in flight with it.
+/// The result of an inquiry into a credential. It also decides refusals of calls that ran at the same time.
 #[derive(Debug)]
 struct Judgment {
     works: bool,
@@ -117,7 +117,7 @@ struct Judgment {
 }
 
 impl Judgment {
-    /// Returns true or false for a credential that works or not, if this judgment applies to a call that was refused at `at`.
+    /// Returns true if the credential works, false if not. `None` if this judgment does not apply to a call that was refused at `at`.
     /// "Works" applies if the refusal came before the witnesses' calls; "does not work" if the call started before their end.
     fn holds_for(&self, refused: &Refused<'_>, at: Stopwatch) -> Option<bool> {
         let holds = if self.works { at <= self.asked_at } else { refused.started <= self.ended_at };

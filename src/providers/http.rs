@@ -23,13 +23,14 @@ use crate::quota::{Stamp, UserKeys, authorization};
 /// Bytes read of an error's body. Twitter's error bodies are under 300 bytes; a proxy's error page of any size must not keep a worker.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
 
-/// Largest answer that needs no permit, in bytes. Most answers are smaller; parsing one takes several times its memory.
+/// Largest answer that needs no permit for large answers (`LARGE`), in bytes. Most answers are smaller; parsing one takes several times
+/// its memory.
 const SMALL_BODY_BYTES: usize = 1 << 20;
 
-/// Larger answers processed at once in the whole process ...
+/// Maximum number of larger answers that the whole process handles at once.
 const LARGE_AT_ONCE: usize = 4;
 static LARGE: Semaphore = Semaphore::const_new(LARGE_AT_ONCE);
-/// ... and by one client: a network with large or slow answers cannot block the others.
+/// Maximum number of them per client: a network with large or slow answers cannot block the others.
 const LARGE_OF_ONE: usize = 1;
 
 /// Maximum number of values in an answer: 100 tweets have about 40,000. A value of two bytes may take 100 bytes in memory.
@@ -307,7 +308,7 @@ impl Reply {
     /// Describes the answer in an error's text: `text/html, 512 bytes`.
     #[must_use]
     pub fn what(&self) -> String {
-        // Only the type's name, up to 40 characters: the server chose the header's text.
+        // Only the media type without parameters, up to 40 characters: the header comes from the server and may hold anything.
         let kind: String = self
             .header(CONTENT_TYPE.as_str())
             .unwrap_or_default()

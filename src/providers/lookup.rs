@@ -293,7 +293,7 @@ pub trait Api: Send + Sync + std::fmt::Debug {
     /// They concern this call only: its throttling says nothing about the lookup's quota.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError>;
 
-    /// Provider's own count of charged posts; `None` if it does not charge.
+    /// Provider's own count of charged posts; `None` if the provider does not charge.
     async fn usage(&self, _credential: &Credential) -> Result<Option<Usage>, LookupError> {
         Ok(None)
     }

@@ -1,5 +1,5 @@
-//! Accounts as people write them: ids, handles, addresses of profiles. No I/O. Each network's own reader is in its folder; the
-//! shared parts are here.
+//! Accounts as people write them: ids, handles, addresses of profiles. No I/O. Each network's parser is in the network's folder, in
+//! `named.rs`; the shared parts are here.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub enum Named {
     Handle(String),
 }
 
-/// Reads an account from a line; an error is one clause.
+/// Reads an account from a line; an error is a short text for people.
 pub type AccountOf = fn(&str) -> Result<Named, String>;
 
 /// Returns true if a line is blank or a comment.

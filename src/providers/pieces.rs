@@ -61,7 +61,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Walks over an object whose names are data, repeated names included, like `list`.
+    /// Walks over an object whose names are not known in advance. Calls `each` per name and value, also for repeated names. Like `list`,
+    /// it holds no element.
     pub fn map<T: Deserialize<'a>>(&mut self, mut each: impl FnMut(Cow<'a, str>, Piece<'a, T>)) -> Walked {
         self.object(|walk, name| {
             each(name, walk.piece()?);

@@ -57,7 +57,8 @@ pub enum Span {
 }
 
 impl Period {
-    /// The period of a read at `now` that the API counts for UTC day `day`.
+    /// Budget period of a read at `now` that the API counts for UTC day `day`. A month, or a period of whole days, contains `day`. Any
+    /// other period contains `now`.
     #[must_use]
     pub fn span(self, day: i64, now: Millis) -> Span {
         match self {

@@ -1,5 +1,5 @@
-//! The form of each provider's calls, responses, errors and rate-limit headers. All share one world: an id of each form
-//! contains the creation time of its post.
+//! The form of each provider's calls, responses, errors and rate-limit headers. All networks share one set of posts: an id contains the
+//! creation time of its post, whatever its form.
 
 use axum::http::HeaderMap;
 use axum::response::Response;

@@ -21,7 +21,8 @@ const SCALE: f64 = 3.0;
 /// Limit of retweets of a post.
 const MOST: f64 = 300_000.0;
 
-/// Followers that a post brings in the end: 2 per second when it is an hour old, one per 5 minutes after a day.
+/// Final number of followers that a post brings. The growth slows down: 2 per second when the post is an hour old, one per 5 minutes at a
+/// day.
 const FOLLOWERS_WON: f64 = 50_000.0;
 
 /// Mean age at deletion. Half of the missing posts never existed.

@@ -16,13 +16,13 @@ use crate::model::community::{Belonging, Finding};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
-    /// A member's post names it or replies to it.
+    /// A member's post mentions the account or replies to it.
     Mentioned,
-    /// A member reposts it.
+    /// A member reposts the account.
     Reposted,
-    /// It follows a member.
+    /// The account follows a member.
     Follower,
-    /// A member follows it.
+    /// A member follows the account.
     Friend,
 }
 
@@ -115,7 +115,7 @@ pub struct Decision {
     pub state: Belonging,
     /// -1 to 1; `None` if nothing is known.
     pub score: Option<f64>,
-    /// Findings of the tests, as JSON.
+    /// Findings of the tests of the community's rule, as JSON.
     pub evidence: String,
     /// Number of known posts at that time ([`Facts::posts`]).
     pub posts: i64,

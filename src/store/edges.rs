@@ -60,15 +60,15 @@ pub struct CrawlUnderWay {
     /// Time of its newest page, or its start before any page.
     pub newest_at: Millis,
     pub pages: i64,
-    /// Distinct members on them (see [`PageSaved::repeated`]).
+    /// Distinct members on these pages (see [`PageSaved::repeated`]).
     pub found: i64,
     pub unreadable: i64,
     pub told: Option<i64>,
 }
 
-/// Limit for closing edges on the evidence of one complete crawl. Above both figures it closes none, until the next complete
-/// crawl misses the same edges. The same applies if the whole list is empty. It also applies if more than `least` are missing
-/// and the last of several pages is empty. An edge that a page showed in between counts as newly missing.
+/// Limit for closing edges on the evidence of one complete crawl. Missing edges above both figures stay open until the next complete
+/// crawl misses them, too. The same applies if the whole list is empty. It also applies if more than `least` are missing and the last of
+/// several pages is empty. If a page between the two crawls showed an edge, that edge counts as newly missing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WaveGuard {
     /// Largest share of the open edges that a crawl may close at once, 0 to 1; 1 allows all, also after an empty page.
@@ -302,8 +302,8 @@ pub trait Edges: Send + Sync + std::fmt::Debug {
         Ok(mutual(&self.follows_among(network, ids, at).await?))
     }
 
-    /// Returns up to `limit` accounts on a list, or with one, whose content was removed because the network deleted
-    /// them (`Observation::forget`). Their profiles or the records of their lists show it.
+    /// Returns up to `limit` accounts on a list, or with one, whose content was removed because the network deleted them
+    /// (`Observation::forget`). The removal is recorded in an account's profile, or in the rows of its lists.
     async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>>;
 
     /// Removes an account from all lists of a network, with its own lists, crawls and pages; returns the number of

@@ -684,7 +684,7 @@ where
     values.into_iter().fold(query, |query, value| match value {
         Cell::Number(number) => query.bind(number),
         Cell::Text(text) => query.bind(text),
-        // Neither type is in a key or in a selection.
+        // Flags and missing values do not occur here: no key and no selection has them.
         Cell::Flag(flag) => query.bind(i64::from(flag)),
         Cell::None => query.bind(String::new()),
     })

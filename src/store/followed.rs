@@ -54,7 +54,7 @@ pub trait FollowList: Send + Sync + std::fmt::Debug {
     /// Returns the part of each account, in the order of `accounts`; `None` if it is not followed.
     async fn followed(&self, namespace: &str, accounts: &[String]) -> Result<Vec<Option<Part>>>;
 
-    /// Moves followed accounts to another part. Their lives as items stay.
+    /// Moves followed accounts to another part. State and schedule of their items stay.
     async fn move_to(&self, namespace: &str, part: Part, accounts: &[String]) -> Result<()>;
 
     /// Ends the life of an item in a part's pipeline, unless that part still visits the account.

@@ -1,5 +1,5 @@
-//! Totals of a pipeline's lists: unread lists, and the age of the complete reads of the others. Each list is looked up
-//! by the indexes of lists, crawls and accounts; no edge is read.
+//! Totals of a pipeline's lists: unread lists, and the age of the complete reads of the others. Each list is found by the indexes of
+//! lists, crawls and accounts; no edge is read.
 
 use crate::base::clock::Millis;
 

@@ -174,8 +174,8 @@ const RECORD: &str = concat!(
      SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
 );
 
-/// Stores answers. All parts see the tables as they were before. `repeated` counts answers that an earlier save stored;
-/// it reads them only if some rows were not written. Additional parts may read `written`.
+/// Stores answers. Each part (CTE) of the statement sees the tables as they were before the statement. `repeated` counts answers that an
+/// earlier save stored; it reads them only if some rows were not written. Additional parts may read `written`.
 macro_rules! save_statement {
     ($($further:expr),*) => {
         concat!(
@@ -228,7 +228,7 @@ const COUNT: &str = concat!(
     " FROM written WHERE changed_at = checked_at ON CONFLICT DO NOTHING"
 );
 
-/// Writes details from raw objects, with rows locked in the order of their ids. Values that an answer has stored
+/// Fills in missing details of posts from their raw objects, with rows locked in the order of their ids. Values that an answer has stored
 /// meanwhile stay.
 const FILL: &str = "WITH locked AS MATERIALIZED (\
      SELECT tweet.id, given.value FROM json_array_elements($2::json) AS given (value) \

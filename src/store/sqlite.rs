@@ -58,7 +58,7 @@ macro_rules! continue_history {
         )
     };
 }
-/// By the rows' keys, which is fast, and by namespace and id.
+/// Finds the rows by their keys, which is fast. The next statement finds them by namespace and id.
 const CONTINUE_HISTORY: &str = continue_history!("key IN (SELECT value FROM json_each(?1))");
 const BEGIN_HISTORY: &str = continue_history!("namespace = ?1 AND id IN (SELECT value FROM json_each(?2))");
 
@@ -103,7 +103,8 @@ const COUNT: &str = concat!(
     takes_counts!()
 );
 
-/// Writes details from raw objects into their rows. Values that an answer has stored meanwhile stay.
+/// Fills in missing details of posts (language, reply, retweet and so on) from their raw objects. Values that an answer has stored
+/// meanwhile stay.
 const FILL: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value FROM json_each(?2)) UPDATE tweet SET \
      lang = COALESCE(lang, given.value ->> 1), reply_to = COALESCE(reply_to, given.value ->> 2), \
      retweet_of = COALESCE(retweet_of, given.value ->> 3), quote_of = COALESCE(quote_of, given.value ->> 4), \

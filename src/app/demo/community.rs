@@ -44,9 +44,9 @@ pub struct CommunitySummary {
     pub planted: u64,
     pub seeds: u64,
     pub members: u64,
-    /// Members that are in the group.
+    /// Members that are in the group to find.
     pub right: u64,
-    /// Share of members that are in the group, without the seeds; `None` if there are none.
+    /// Share of members that are in the group, without the seeds; `None` if there are no other members.
     pub precision: Option<f64>,
     /// Share of the group that are members, without the seeds.
     pub recall: Option<f64>,
@@ -186,7 +186,7 @@ pub async fn run(
     Ok(summary)
 }
 
-/// Draws the view, and records the size twelve times per simulated day, until the time is up or a stop.
+/// Draws the view, and records the community's size 24 times per simulated day, until `run_for` has passed or `stop` is set.
 async fn follow(
     shared: &Shared,
     namespace: &str,

@@ -27,7 +27,7 @@ pub trait Inbox: Send + Sync + std::fmt::Debug {
 
     async fn accept_incoming(&self, members: &[String]) -> Result<()>;
 
-    /// Moves members of `incoming` aside, each with the reason.
+    /// Moves members of `incoming` to the refused members, each with the reason for its refusal.
     async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<()>;
 
     /// Adds ids to `incoming`, as another program would.

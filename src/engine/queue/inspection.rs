@@ -162,7 +162,7 @@ pub struct Stats {
     pub namespace: String,
     /// The queue's clock, ms since the epoch.
     pub now_ms: Millis,
-    /// Ordered by tier, most impatient first.
+    /// Sorted by tier, then by interval, shortest first.
     pub lanes: Vec<LaneStats>,
     pub delayed: u64,
     pub due: u64,
@@ -173,7 +173,7 @@ pub struct Stats {
     pub dead: u64,
     /// Ids in `incoming` that are not drained yet.
     pub incoming: u64,
-    /// Rejected members of `incoming`, moved aside: at most [`REFUSED_KEPT`](super::REFUSED_KEPT).
+    /// Rejected members of `incoming`, kept with their reasons: at most [`REFUSED_KEPT`](super::REFUSED_KEPT).
     pub incoming_refused: u64,
     /// Time from the queue's clock to the last lease's deadline, ms; 0 if it is past. It exceeds any lease if the clock stepped back.
     pub fence_ahead_ms: Millis,
@@ -194,7 +194,7 @@ impl Stats {
         first.is_none_or(|first| first >= name)
     }
 
-    /// Sorts the lanes by tier, most impatient first, and adds up their counts.
+    /// Sorts the lanes by tier, then by interval, shortest first, and adds up their counts.
     pub(super) fn with_lanes(mut self, mut lanes: Vec<LaneStats>) -> Self {
         lanes.sort_by(|a, b| (a.tier, a.patience_ms, &a.lane).cmp(&(b.tier, b.patience_ms, &b.lane)));
         self.delayed = lanes.iter().map(|lane| lane.delayed).sum();
@@ -215,10 +215,10 @@ pub trait Inspection: Send + Sync + std::fmt::Debug {
         self.stats().await
     }
 
-    /// Approximate number of due ids, for the choice of a pace.
+    /// Approximate number of due ids. Workers choose the pace of their calls by it.
     async fn due(&self) -> Result<u64>;
 
-    /// Number of due ids at these moments, per lane, most impatient first. The moments are ms from now, rising; negative ones are
+    /// Number of due ids at these moments, per lane, shortest interval first. The moments are ms from now, rising; negative ones are
     /// past. Each count includes those before it.
     async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>>;
 
@@ -234,7 +234,7 @@ pub trait Inspection: Send + Sync + std::fmt::Debug {
     /// never scheduled, or that its life has ended.
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>>;
 
-    /// Up to `most` random ids of each lane, most impatient first, and last of the leased; never more than
+    /// Up to `most` random ids of each lane, shortest interval first, and last of the leased ids; never more than
     /// [`PAGE_LIMIT`](super::PAGE_LIMIT). Lanes are read one after another, so an id that moves may be in two samples or in none.
     ///
     /// Redis: about 1 ms of its thread per 1,000 ids in the sample. SQLite: two walks over the lane's index, about 0.2 s

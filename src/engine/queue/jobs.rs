@@ -249,8 +249,8 @@ pub trait Jobs: Send + Sync + std::fmt::Debug {
     /// [`Jobs::schedule`], never *dead*.
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>>;
 
-    /// Removes dead or delayed ids. Their life has ended, as the store has recorded. A leased id stays, but the note of its
-    /// [promote](Jobs::promote) is deleted.
+    /// Removes dead or delayed ids. Their life has ended, as the store has recorded. A leased id stays; only the note that
+    /// [`Jobs::promote`] left for it is deleted.
     async fn forget(&self, ids: &[String]) -> Result<()>;
 }
 

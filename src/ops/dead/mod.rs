@@ -22,7 +22,7 @@ const PAGE: u32 = 500;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadTweet {
     pub id: String,
-    /// Time at which it was buried, ms since the epoch; only the queue knows it.
+    /// Time at which it became dead, ms since the epoch; only the queue knows it.
     pub buried_at: Option<Millis>,
     pub reason: String,
     /// True if it is dead in the queue; false after a wipe of the queue.
@@ -329,7 +329,7 @@ impl Dead {
         self.store.exhume(namespace, now, &rows).await?;
         let ids: Vec<String> = todo.iter().map(|known| known.id.clone()).collect();
         self.queue.forget(&ids).await?;
-        // A starter may have given one a new life in between. The queue then reported that it has it, so it is queued again.
+        // A starter may have scheduled one again in between. The queue then reported that it has it, so it is queued again.
         let standings = self.store.standing(namespace, &ids).await?;
         let lives = |known: &Option<Standing>| {
             known.as_ref().is_some_and(|known| matches!(known.state, ItemState::Live | ItemState::Unavailable))
@@ -394,7 +394,7 @@ pub fn holding(words: Option<&str>) -> impl Fn(&str) -> bool + use<> {
     move |reason| words.as_ref().is_none_or(|words| reason.to_lowercase().contains(words))
 }
 
-/// Returns time and reason of the burial if one of the places is the grave.
+/// Returns the time and reason of the death if the id is dead in the queue.
 fn buried(places: &[Place]) -> Option<(Millis, &str)> {
     places.iter().find_map(|place| match place {
         Place::Dead { at, reason } => Some((*at, reason.as_str())),

@@ -37,7 +37,7 @@ pub(super) enum Ink {
     Second,
     /// The least important series.
     Third,
-    /// A part of a sum: 0 to 6, the most impatient part first.
+    /// A part of a sum: 0 to 6, the part with the shortest interval first.
     Part(usize),
 }
 

@@ -27,7 +27,7 @@ use crate::ops::polled::Polled;
 use crate::ops::{Archive, DatabaseAtHand, LatestReading, Reader, Terms, WholeQueue};
 use crate::pipelines::kind::Words;
 
-/// The live parts of a front page. The id of a part names its place.
+/// Parts of a front page that are refreshed while it is open. The id of a part names its place.
 #[derive(Debug, Default)]
 pub(super) struct Front {
     /// Time of its figures, or the current time if there are none; ms since the epoch.

@@ -105,7 +105,7 @@ pub(super) fn coming(snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// The lanes on top of each other, the most impatient at the bottom.
+/// The lanes on top of each other, the lane with the shortest interval at the bottom.
 fn coming_chart(coming: &[Coming]) -> Chart {
     let mut sums = vec![0_u64; MINUTES_SHOWN as usize];
     let mut series: Vec<Series> = Vec::new();
@@ -173,7 +173,7 @@ pub(super) fn flow(past: &Past, routes: &Routes) -> Markup {
 /// Ids per request with outcomes; `None` without such requests.
 fn ids_per_request(requests: u64, failed: u64, looked_up: u64) -> Option<f64> {
     let answered = requests.saturating_sub(failed);
-    // A heartbeat may come between a request and its answer.
+    // A heartbeat between a request and its answer reports only the request, so `looked_up` may be 0.
     (answered > 0 && looked_up > 0).then(|| looked_up as f64 / answered as f64)
 }
 

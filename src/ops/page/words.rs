@@ -127,7 +127,7 @@ const MEANINGS: [(&str, &str); 13] = [
     ("disk is full", "its disk is full"),
 ];
 
-/// An error as one line, with our words for the message of the database's driver or the system at its end.
+/// An error as one line. Our words replace a known message of the database's driver, or of the operating system at its end.
 pub(super) fn error(text: &str) -> String {
     let text = one_line(text);
     let meant = |words: &str| MEANINGS.iter().find(|(said, _)| words.contains(said)).map(|(_, meaning)| *meaning);

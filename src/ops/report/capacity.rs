@@ -22,7 +22,7 @@ use crate::ops::report::plan::{self, CallLimits, Fill, Flow, TWITTER_CALLS};
 use crate::pipelines::kind::Words;
 use crate::quota::CredentialStatus;
 
-/// Ratio from which the demand counts as above the quota; it also shows as more than 1.00.
+/// Ratio of demand to quota from which the demand counts as above the quota. A smaller ratio is shown as 1.00 or less.
 const OVER: f64 = 1.005;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

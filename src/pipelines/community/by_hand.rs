@@ -19,9 +19,9 @@ pub struct ByHand {
 }
 
 impl ByHand {
-    /// Stores a decision about accounts, and makes them due for judgement at `at` (now, ms since the epoch), which starts the collection.
-    /// Records them first, so that a rebuild finds those in no queue. Returns the accounts whose owners asked to be forgotten: nothing is
-    /// stored for them. The call may be repeated after an error.
+    /// Stores a decision about accounts, and makes them due for judgement at `at` (now, ms since the epoch). The judgement then adjusts
+    /// the collection of their data. Records them first, so that a rebuild finds those in no queue. Returns the accounts whose owners
+    /// asked to be forgotten: nothing is stored for them. The call may be repeated after an error.
     pub async fn decide(
         &self,
         accounts: &[String],

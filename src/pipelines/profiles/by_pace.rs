@@ -1,10 +1,10 @@
 //! Intervals of profiles by the pace of their counts: as many calls as by silence, spent where counts change.
 //!
 //! Between two answers the stored counts miss changes: pace × interval² ÷ 2, in changes × days. For a given number of calls, the sum is
-//! least if each account has missed the same at its lookup. So its interval is that of active accounts × √(price ÷ pace). It is at most
-//! that of idle ones: a quiet account may start to post. A daily correction adjusts the price, as for posts
-//! ([`budget`](crate::engine::schedule::adaptive::budget)). Frozen accounts keep their interval and their quiet hours.
-//! `cargo bench -- accounts` measures the gain.
+//! least if each account has missed the same at its lookup. So its interval is that of active accounts × √(price ÷ pace). The interval
+//! never exceeds that of idle accounts, because a quiet account may start to post. A daily correction adjusts the price, as for posts
+//! ([`budget`](crate::engine::schedule::adaptive::budget)). Frozen accounts keep their interval and their quiet hours. The gain is
+//! measured by `cargo bench -- accounts`.
 
 use std::sync::Arc;
 

@@ -29,12 +29,13 @@ use crate::providers::lookup::{Answer, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::metered::{CallReport, metered};
 use crate::quota::{Acquired, ChargedReads, Credential, Credentials, Park, Permit};
 
-/// Limit of consecutive requests refused as a whole: one bad id among a hundred is alone after seven halvings, in its eighth request.
+/// Limit of consecutive requests refused as a whole: seven halvings isolate one bad id among a hundred, so its eighth request has it
+/// alone.
 const REFUSED_IN_A_ROW: u32 = 8;
 /// Calls without an answer for the same ids before they go back: a correction of the clock, and a few credentials.
 const TRIES: usize = 8;
 
-/// Bound on remembered suspects, far above need: those that never come again would stay for ever.
+/// Maximum remembered suspects, far above need. Without it, suspects that never come again would stay in memory.
 const MANY_DOUBTS: usize = 100_000;
 
 /// Version to request, by the id of the post.
@@ -144,7 +145,7 @@ impl Suspicions {
         jobs.iter().map(|job| failed.get(&job.id).copied().unwrap_or(0)).collect()
     }
 
-    /// Returns true if at least two calls failed for each of them: one is a hiccup.
+    /// Returns true if at least two calls failed for each of them: one failure may be temporary.
     fn doubts(&self, jobs: &[Job]) -> bool {
         self.times(jobs).iter().all(|times| *times > 1)
     }
@@ -184,9 +185,9 @@ impl<T: Item> Calls<'_, T> {
             return requested;
         }
         let mut permit = Some(permit);
-        // A stack: halves are finished before the next part starts.
         let limit = self.lookup.capabilities().batch_limit;
-        // The batch was claimed with the limit of that time; the server may have turned out to take fewer ids.
+        // `parts` is a stack: both halves of a failed part are looked up before the next part. The batch was claimed with the limit of
+        // that time; the server may have turned out to take fewer ids.
         let mut parts: Vec<BatchPart> =
             self.parts(&batch.jobs).into_iter().flat_map(|part| part.split(limit)).collect();
         while let Some(part) = parts.pop() {
@@ -262,7 +263,7 @@ impl<T: Item> Calls<'_, T> {
         let part = |jobs, failed_before| BatchPart { jobs, failed_before, ..BatchPart::default() };
         let (mut doubted, mut least, mut others) = (Vec::new(), u32::MAX, Vec::new());
         for (job, times) in jobs.iter().zip(self.suspicions.times(jobs)) {
-            // One failure is a hiccup, and may have hit all calls in flight.
+            // One failure may be temporary, and may have hit all calls in flight.
             if times > 1 {
                 least = least.min(times);
                 doubted.push(job.clone());
@@ -323,7 +324,7 @@ impl<T: Item> Calls<'_, T> {
                 requested.in_a_row += 1;
                 let in_a_row = requested.in_a_row;
                 if in_a_row > REFUSED_IN_A_ROW {
-                    // Not this id or that one: the API refuses all. No id is blamed.
+                    // The API refuses all ids, so none is blamed.
                     requested.outlook = Outlook::Outage(format!("{in_a_row} requests in a row are refused: {why}"));
                     requested.unanswered.extend(part.jobs);
                 } else if part.jobs.len() > 1 {

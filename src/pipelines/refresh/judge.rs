@@ -66,9 +66,10 @@ pub trait Judge: Send + Sync + 'static {
         Judged { created_at: item.created_at().or(known), follow: None }
     }
 
-    /// Names ids of other kinds to look up because this item was found. `before` is the state in the store, so that not each refresh
-    /// names an id. It is also `None` if the ids of the stored answer may not have been scheduled. Called only if the settings have one
-    /// of the kinds of [`fans_out_to`](crate::pipelines::kind::PipelineKind::fans_out_to), and not for answers that the store refuses.
+    /// Names ids of other kinds to look up because this item was found. `before` is the item's state in the store, so that only the first
+    /// answer needs to name ids. It is also `None` if a worker may have died before it scheduled the ids of the stored answer. Called
+    /// only if the settings have one of the kinds of [`fans_out_to`](crate::pipelines::kind::PipelineKind::fans_out_to), and not for
+    /// answers that the store refuses.
     fn fan_out(&self, _item: &Self::Item, _before: Option<&Standing>, _named: &mut Named) {}
 
     /// Sum of counts by their weights, events, for a schedule that compares answers. `None` if there is no count.

@@ -9,18 +9,19 @@ use crate::base::clock::Millis;
 use crate::engine::queue::{MINUTE_MS, Minute};
 
 pub const FOUND: &str = "posts_found";
-/// Queue counter of misses of posts that were known to live.
+/// Queue counter of missed posts. It counts only posts that an answer found before and that are not confirmed as missing.
 pub const MISSED: &str = "posts_missed";
 
 /// Minimum misses of a wave, over the latest minutes that hold them: a handful proves nothing.
 const LEAST_MISSES: u64 = 20;
-/// Minimum answers of a share of misses: it covers as many minutes as hold them, the latest first.
+/// Minimum answers for a share of misses. The share covers the latest minutes that hold this number of answers.
 const LEAST_ANSWERS: u64 = 50;
-/// Minimum answers of the last seconds that can end a wave: with fewer, one at the bound would come and go by chance.
+/// Minimum answers of the last seconds that can end a wave: with fewer, a wave near the bound would start and end by chance.
 const MANY_ANSWERS: u64 = 200;
 /// A wave starts at this share of misses, ...
 const LEAST_SHARE: f64 = 0.05;
-/// ... or at this multiple of the usual share, whichever is more. It ends at half of that: a share near the bound is one wave.
+/// ... or at this multiple of the usual share, whichever is more. It ends at half of that: a share that varies around the bound makes one
+/// wave, not several.
 const TIMES_USUAL: f64 = 4.0;
 /// Largest share that a wave needs: where a third is usually missing, more than that is still a wave.
 const MOST_SHARE: f64 = 0.6;

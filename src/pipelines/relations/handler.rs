@@ -208,7 +208,7 @@ impl ListReader {
         let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, 1)).await?;
         let last = crawls.first().filter(|last| last.ended_at.is_some_and(|at| at >= job.due));
         let end = last.and_then(|last| last.ended.as_deref()).and_then(CrawlEnd::named);
-        // After these two, the list is requested again at once.
+        // After an aborted or stale crawl, the list is requested again at once.
         Ok(end.filter(|end| !matches!(end, CrawlEnd::Aborted | CrawlEnd::Stale)))
     }
 
@@ -492,7 +492,7 @@ impl ListReader {
         let at = batch.now.now();
         let (seen, state, next) = match after {
             After::NextPage => {
-                // It keeps its place among the others.
+                // The list keeps its due time, and so its place among the other lists.
                 let lane = self.lane_of(job);
                 return Ok((Verdict::Reschedule { lane, due: Due::At(job.due) }, Outlook::Fine));
             }
@@ -506,7 +506,7 @@ impl ListReader {
             After::Visited(end) => {
                 let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, REMEMBERED)).await?;
                 let next = match end {
-                    // The second crawl that must agree.
+                    // The next crawl must confirm the missing members, so it comes early.
                     CrawlEnd::Withheld => {
                         let (lane, delay) = self.visits.next_visit(&crawls);
                         (lane, delay.min(WITHHELD_PAUSE_MS))
@@ -539,7 +539,8 @@ impl ListReader {
         }
     }
 
-    /// Judges a missing owner: confirmed by time, then looked up rarely, and no longer if the settings remove it.
+    /// Returns the state and the next lookup of a list whose owner is missing. After some time the owner is confirmed as unavailable and
+    /// looked up rarely. If the settings say so, the list ends.
     async fn absent(
         &self,
         job: &Job,

@@ -1,8 +1,8 @@
 //! Dates of visits to lists. Pure.
 //!
 //! *Tiers* (paper 000): lists of owners that posted since their last visit come first, the least recently visited first; one without a
-//! visit counts as the oldest. Then come new owners, the newest first: a storm of accounts that post once leaves the repeat posters
-//! alone, and its rest is meant to wait. A further post of a waiting owner moves it up. The others are visited after a long time.
+//! visit counts as the oldest. Then come new owners, the newest first. Thus a crowd of accounts that post once does not delay those that
+//! post again: most of the crowd waits. A further post of a waiting owner moves it up. The others are visited after a long time.
 //!
 //! *Classes* (paper 004): a list has a priority of 1 to 100. A visit with a change raises it, one without lowers it. Three classes have
 //! an interval each.
@@ -96,7 +96,7 @@ impl Visits {
         ListTerms { pages, new: every(revisit), tiers }
     }
 
-    /// Lane of a visited list, and the time until its next visit, ms. `crawls` are its last ones, newest first.
+    /// Lane of a visited list, and the time until its next visit, ms. `crawls` are the list's last crawls, newest first.
     #[must_use]
     pub fn next_visit(self, crawls: &[CrawlRecord]) -> Next {
         let lane = match self.order {
@@ -108,7 +108,8 @@ impl Visits {
     }
 }
 
-/// Priority of a list, 1 to 100, from its crawls, newest first. The result of its first visit is no change.
+/// Priority of a list, 1 to 100, from its crawls, newest first. The oldest ended crawl does not count: for a new list it is the first
+/// visit, to which all members are new.
 fn priority(crawls: &[CrawlRecord]) -> i32 {
     let oldest_first = crawls.iter().rev().filter(|crawl| crawl.ended_at.is_some());
     let changed = |crawl: &CrawlRecord| crawl.appeared + crawl.vanished > 0;

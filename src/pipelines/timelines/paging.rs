@@ -145,7 +145,7 @@ pub fn take(
     let is_deeper = ask.below.is_none_or(|below| lower.iter().any(|id| made_at(*id) < made_at(below)));
     let is_empty_end = more == More::No && lower.is_empty();
     let odd = match odd(&next, ask, ids, newest.filter(|_| lower.is_empty()), &more) {
-        // Continues by ids: the cursor would be requested again and again.
+        // The API's cursor leads in a circle, so the next request uses ids.
         Err(NotHeeded::Circle) if next.open.as_ref().is_some_and(|span| span.odd < ODD_PAGES) => {
             if let Some(span) = position.as_mut().and_then(|position| position.open.as_mut()) {
                 (span.cursor, span.odd) = (None, span.odd + 1);

@@ -39,7 +39,7 @@ pub struct Span {
     pub below: Option<u64>,
     #[serde(alias = "token")]
     pub cursor: Option<String>,
-    /// Posts requested so far: at least as many as were passed.
+    /// Number of posts requested so far. Fewer may have been received, since a page need not be full.
     pub passed: u64,
     /// Posts so far that are newer than `known`.
     pub fresh: u64,
@@ -68,14 +68,14 @@ pub struct Span {
     pub began_at: Millis,
 }
 
-/// Empty pages in the middle of a round.
+/// Range of ids whose pages were empty, in the middle of a round. A round reads the timeline down to known posts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hole {
-    /// Least known id above it.
+    /// Least known id above the range.
     #[serde(with = "text")]
     pub top: u64,
-    /// Distance from there down to the end of the next page.
+    /// Distance from `top` down to the end of the next page.
     #[serde(with = "text")]
     pub step: u64,
 }

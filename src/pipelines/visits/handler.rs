@@ -5,7 +5,8 @@
 //!              (store)             (store)                          page by page                  (store)
 //! ```
 //!
-//! The rhythm is saved with the position in one step, so it learns from each post once. A process that dies repeats at most a page.
+//! The rhythm (the times at which the account posts) is saved with the position in one step, so each post counts in it once. A process
+//! that dies repeats at most a page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +92,7 @@ struct Learnt<'a> {
 #[async_trait]
 impl Learning for Learnt<'_> {
     fn goes_on_from(&mut self, position: &Position) {
-        // While an empty page is doubted its round stays open, and each poll of it was a visit.
+        // While an empty page is doubted, its round stays open. Each poll of that round counted as a visit.
         let cut_short = position.open.as_ref().filter(|_| position.doubted_since.is_none());
         self.earlier = cut_short.map(|round| round.fresh);
     }

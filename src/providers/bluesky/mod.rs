@@ -149,8 +149,9 @@ pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
     explain_anonymous_refusal(errors::decide(reply), reply, kind, OTHER_SERVER)
 }
 
-/// Returns true if a cursor is stale: the server answers the call without the cursor, and then fails with it again. The reference
-/// server answers an unreadable cursor with 500, as in an outage. The repeated call keeps a cursor valid after a short outage.
+/// Returns true if a cursor is stale: the server answers the call without the cursor, and then fails with it again. The reference server
+/// answers an unreadable cursor with 500, as in an outage. The second call with the cursor distinguishes the two. If it succeeds after a
+/// short outage, the cursor is not stale.
 pub(crate) async fn is_stale_cursor(
     http: &HttpClient,
     [with_cursor, without]: [Url; 2],

@@ -4,9 +4,9 @@
 //! the reference server, bluesky-social/atproto (`packages/bsky`: `api/app/bsky/feed/getAuthorFeed.ts` and `searchPosts.ts`,
 //! `data-plane/server/db/pagination.ts`).
 //!
-//! **Places.** Ids are at-uris, and do not contain the place of a post. Both timelines are sorted by a *sort time*, the earlier of
-//! `createdAt` and `indexedAt`; for a repost it is the time of the repost. So each post of a page gets a number, its *place*: the sort
-//! time, and below it some bits of its uri ([`LAYOUT`]). `order` makes the places.
+//! **Places.** Ids are at-uris: they do not show where a post stands in its timeline. Both timelines are sorted by a *sort time*, the
+//! earlier of `createdAt` and `indexedAt`; for a repost it is the time of the repost. So each post of a page gets a number, its *place*:
+//! the sort time, and below it some bits of its uri ([`LAYOUT`]). `order` makes the places.
 //!
 //! **An author feed** has no lower bound: each page holds known posts, and the walk goes down by cursors until it meets them. A cursor
 //! is the time of the last item: `2024-06-28T02:59:07.446Z` at Bluesky, `1719543547446__bafy…` in the reference server. If a cursor is
@@ -201,7 +201,7 @@ impl TimelineOf<Kind> {
         }
     }
 
-    /// Only callers with a login get a search's cursor, and at times the search itself.
+    /// Returns true for a search without a login: servers may refuse such a caller the cursor, or the whole search.
     fn is_closed_to(&self, credential: &Credential) -> bool {
         matches!(self.kind, Kind::Search { .. }) && is_anonymous(credential)
     }

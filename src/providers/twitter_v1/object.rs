@@ -55,13 +55,13 @@ struct Author<'a> {
     screen_name: Option<&'a RawValue>,
 }
 
-/// Reads one tweet object of API v1.1. A notice in place of its text gives no text. A few words name the error.
+/// Reads one tweet object of API v1.1. A notice in place of its text gives no text. An error is a short text for people.
 pub fn parse_tweet(raw: &str) -> Result<Tweet, String> {
     Object::parse(raw)?.returned(raw, None)
 }
 
 /// Reads a tweet of an ingest: a v1.1 object, or as little as `{"id": …, "created_at": …}`. The id is text or a number; the date is in
-/// v1.1's form, in RFC 3339, or in seconds or milliseconds since the epoch. A few words name the error.
+/// v1.1's form, in RFC 3339, or in seconds or milliseconds since the epoch. An error is a short text for people.
 pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
     let raw = raw.trim();
     let object = Object::parse(raw)?;

@@ -1,7 +1,7 @@
 //! `GET /2/users`, by handle `/2/users/by`: up to 100 accounts per call, and 300 (app) or 900 (user) calls per 15 minutes at each.
 //!
-//! X charges for each returned account ($0.010, twice a post), once per UTC day. Protected accounts are returned. The others are in
-//! `errors` with a reason: not found (deleted, deactivated or never existing), or suspended.
+//! X charges $0.010 for each returned account, twice the price of a post, at most once per account and UTC day. Protected accounts are
+//! returned. The others are in `errors` with a reason: not found (deleted, deactivated or never existing), or suspended.
 //!
 //! Sources: docs.x.com (x-api/users/lookup, x-api/getting-started/pricing), recorded answers of 2021, and for suspended accounts the
 //! tests of gwu-libraries/sfm-twitter-harvester.

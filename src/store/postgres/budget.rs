@@ -1,4 +1,4 @@
-//! Corrections of budgets in PostgreSQL.
+//! Stores the corrections of adaptive schedules' budgets in PostgreSQL.
 
 use async_trait::async_trait;
 

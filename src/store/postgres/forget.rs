@@ -193,7 +193,7 @@ impl PostgresStore {
             return Ok(());
         }
         let mut transaction = connection.begin().await?;
-        // Another process may have moved it meanwhile: then it has dropped the table.
+        // Waits for other processes. If one of them has moved the key meanwhile, the table is gone, so this checks again.
         sqlx::query("SELECT pg_advisory_xact_lock(hashtext('forgotten_salt'))").execute(&mut *transaction).await?;
         if !sqlx::query_scalar(IS_THERE).fetch_one(&mut *transaction).await? {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Corrections of budgets in the file.
+//! Stores the corrections of adaptive schedules' budgets in SQLite.
 
 use async_trait::async_trait;
 

@@ -85,8 +85,8 @@ impl Connector {
     pub(super) fn connects_in_a_row(&self) -> u32 {
         match self {
             Self::One(_) => 1,
-            // Sentinels: to all Sentinels at once, to the master to check its role, to the master for use. Cluster: to the
-            // named nodes, to the nodes that these name, to one of them for the slots.
+            // Connects with Sentinels: to all Sentinels at once, to the master to check its role, and to the master for use. Connects
+            // with a Cluster: to the named nodes, to the nodes that these name, and to one of them for the slots.
             Self::Sentinel(..) | Self::Cluster(_) => 3,
         }
     }

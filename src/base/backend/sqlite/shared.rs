@@ -256,7 +256,8 @@ impl SharedFile {
     {
         self.file.is_there()?;
         let turn = self.turn().await;
-        // The file may have gone while it waited. This comes first: without its file SQLite may fail in other ways.
+        // The file may have been deleted while this call waited for its turn. This check comes first: without its file SQLite may fail in
+        // other ways.
         self.check()?;
         Ok(turn?)
     }

@@ -99,7 +99,7 @@ impl EmbeddedQueue {
         self.file.begin().await
     }
 
-    /// Lanes by tier, most impatient first.
+    /// Lanes sorted by tier, then by interval, shortest first.
     async fn lanes(&self, file: &mut SqliteConnection) -> Result<Vec<Lane>> {
         let rows = sqlx::query(
             "SELECT lane, patience, tier, ordering FROM queue_lane WHERE namespace = ? ORDER BY tier, patience, lane",

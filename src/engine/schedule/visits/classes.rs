@@ -1,5 +1,5 @@
-//! Classes of priority, as in the thesis on a national archive (004, section 3.3.4). An item with something new rises, an item
-//! without falls. Items of a higher class are visited more often. Pure.
+//! Classes of priority, as in the thesis on a national archive (004, section 3.3.4). An item with something new rises, an item without
+//! falls. Items of a higher class are visited more often. An *event* is something new that a visit finds, such as a post. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The priority after a visit at `now`. `last` is the last known event.
+    /// The priority after a visit at `now`. `last` is the time of the item's last known event.
     #[must_use]
     pub fn after(&self, priority: u8, is_new: bool, last: Option<Millis>, now: Millis) -> u8 {
         let priority = priority.clamp(1, 100);

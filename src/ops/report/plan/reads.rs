@@ -1,7 +1,8 @@
 //! The cost of reads at a provider that charges each post once per UTC day. Pure.
 //!
-//! A tweet's life is walked as in the plan, from its time of the day. Each UTC day in which it is read is one charged read. A tweet costs
-//! the mean over creation times that are spread evenly over the day. All tweets are assumed to be returned: a missing one costs nothing.
+//! The calculation follows a tweet's updates as in the plan, from its creation time of the day. Each UTC day in which it is read is one
+//! charged read. A tweet costs the mean over creation times that are spread evenly over the day. All tweets are assumed to be returned: a
+//! missing one costs nothing.
 
 use std::fmt;
 
@@ -12,14 +13,14 @@ use crate::base::humanize::figure;
 use crate::engine::schedule::age::{AgeTable, SameDay};
 
 const DAY_MS: Millis = 86_400_000;
-/// Creation times of the day that are walked: one per 5 minutes, in the middle of them.
+/// Number of creation times per day in the calculation: one per 5 minutes, in the middle of each interval.
 const TIMES: i64 = 288;
 /// Days in a month, on average (the Gregorian calendar's 365.2425 in twelve).
 pub const MONTH_DAYS: f64 = 365.2425 / 12.0;
-/// Longest life: lives are walked day by day.
+/// Longest tracking of a tweet that is calculated: the calculation goes day by day.
 const LONGEST_LIFE_MS: Millis = 36_525 * DAY_MS;
 
-/// An age table that reaches too far for a walk over its days.
+/// The age table tracks a tweet for more than a century. The calculation goes day by day, so it stops there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("tweet_age is longer than a century: the cost of its reads is not calculated")]
 pub struct BadLifetime;

@@ -23,9 +23,9 @@ const LINKS: f64 = 0.15;
 const TAGS: f64 = 0.12;
 const EMOJI: f64 = 0.25;
 
-/// Range of an account's share of sentences that fit both sides of the Atlantic; and the share of sentences from the other
-/// side.
+/// Smallest and largest share of an account's sentences that both sides of the Atlantic write.
 const COMMON: [f64; 2] = [0.35, 0.85];
+/// Share of Brazilian sentences among those of Portuguese accounts, and the reverse.
 const OTHER_SIDE: f64 = 0.02;
 
 /// Share of accounts that mostly write in another language, and the share of such posts among theirs.
@@ -213,7 +213,7 @@ mod tests {
         }
         for (group, [named, inside, posts, spoken, replies]) in GROUPS.iter().zip(counted) {
             assert_eq!(posts, group.parts as f64 * 400.0, "{}", group.label);
-            // Any account may be of the group, too.
+            // The other 20 % of the mentions go to any account, so some of these are in the group, too.
             let expected = 0.8 + 0.2 * group.parts as f64 / 50.0;
             assert!((inside / named - expected).abs() < 0.06, "{}: {inside} of {named}", group.label);
             assert!((0.72..0.86).contains(&(spoken / posts)), "{}: {spoken} of {posts}", group.label);
