@@ -213,8 +213,13 @@ impl Starter {
         self
     }
 
+    /// Returns true for a post of which only the id is stored.
+    pub(crate) fn leaves_out(&self, post: &Tweet) -> bool {
+        self.leaves_out_hidden && post.details.is_for_members_only()
+    }
+
     fn drop_hidden_content(&self, content: Option<Box<Tweet>>) -> Option<Box<Tweet>> {
-        content.filter(|content| !(self.leaves_out_hidden && content.details.is_for_members_only()))
+        content.filter(|content| !self.leaves_out(content))
     }
 
     /// Sets the way by which the posts come; the store records it.
@@ -283,6 +288,7 @@ impl Starter {
     /// # use std::{sync::Arc, time::Duration};
     /// use twitter_updater::app;
     /// use twitter_updater::base::clock;
+    /// use twitter_updater::config::Settings;
     /// use twitter_updater::engine::queue::EmbeddedQueue;
     /// use twitter_updater::engine::schedule::age::AgeTable;
     /// use twitter_updater::ingest::Queued;
@@ -300,7 +306,8 @@ impl Starter {
     /// store.migrate().await?;
     /// let ages: AgeTable = "18m: 3m, 60m: 10m".parse()?;
     /// let posts = posts_of(&Provider::Twitter);
-    /// let starter = app::starter(&posts, Arc::new(queue), Some(Arc::new(store)), ages);
+    /// let settings = Settings::load_with(&[], None, &[])?;
+    /// let starter = app::starter(&settings, &posts, Arc::new(queue), Some(Arc::new(store)), ages);
     ///
     /// let a_minute_old = TweetId::at(clock::wall_ms() - 60_000, 1).to_string();
     /// assert_eq!(starter.queue_tweet(Ingested::bare(&*a_minute_old)).await?, Queued::Scheduled);

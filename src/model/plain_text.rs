@@ -6,7 +6,8 @@ use html_escape::decode_html_entities;
 
 use super::provider::Provider;
 
-const LINES: [&str; 12] = ["br", "p", "div", "li", "ul", "ol", "blockquote", "pre", "h1", "h2", "h3", "h4"];
+const LINES: [&str; 17] =
+    ["div", "li", "ul", "ol", "blockquote", "pre", "h1", "h2", "h3", "h4", "h5", "h6", "tr", "table", "dt", "dd", "hr"];
 
 /// The text as a reader sees it. Mastodon writes HTML; Twitter and X write `&`, `<` and `>` as entities; Bluesky writes plain text.
 #[must_use]
@@ -26,7 +27,12 @@ fn without_tags(html: &str) -> String {
         let tag = rest.find('<').unwrap_or(rest.len());
         let (text, from_tag) = rest.split_at(tag);
         push(&mut plain, text, pre > 0);
-        let Some(inside) = inside_of_tag(from_tag) else {
+        if begins_tag(from_tag) && inside_of_tag(from_tag).is_none() {
+            // No tag ends behind it: the rest is text.
+            push(&mut plain, from_tag, pre > 0);
+            break;
+        }
+        let Some(inside) = inside_of_tag(from_tag).filter(|_| begins_tag(from_tag)) else {
             // A `<` that begins no tag.
             let sign = from_tag.chars().next().map_or(0, char::len_utf8);
             plain.push_str(&from_tag[..sign]);
@@ -42,7 +48,11 @@ fn without_tags(html: &str) -> String {
             _ => {}
         }
         match &*name {
-            "br" => plain.push('\n'),
+            "br" => {
+                plain.truncate(plain.trim_end_matches(' ').len());
+                plain.push('\n');
+            }
+            "td" | "th" => push(&mut plain, " ", false),
             "p" => begin_line(&mut plain, 2),
             name if LINES.contains(&name) => begin_line(&mut plain, 1),
             _ => {}
@@ -52,13 +62,18 @@ fn without_tags(html: &str) -> String {
     plain
 }
 
+/// Returns true if a `<` begins a tag or a comment.
+fn begins_tag(text: &str) -> bool {
+    text.strip_prefix('<')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!')))
+}
+
 /// The inside of the tag or comment that begins the text, between `<` and `>`.
 fn inside_of_tag(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('<')?;
     if let Some(comment) = inside.strip_prefix("!--") {
         return Some(&inside[..comment.find("-->")? + 5]);
     }
-    inside.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!')).then_some(())?;
     // A `>` within the quotes of an attribute ends no tag.
     let mut quote = None;
     let end = inside.char_indices().find(|(_, c)| match (quote, c) {
@@ -130,11 +145,20 @@ mod tests {
             ("I <3 you, 1<2 and a<", "I <3 you, 1<2 and a<"),
             ("<p title=\"a > b\">x</p><!-- not > this -->y", "x\n\ny"),
             ("<b", "<b"),
+            ("a <br> b", "a\nb"),
+            ("<table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>", "a b\nc"),
+            ("x <a href=\"y", "x <a href=\"y"),
             ("&amp;lt;p&amp;gt;", "&lt;p&gt;"),
             ("", ""),
         ] {
             assert_eq!(mastodon(html), text, "{html}");
         }
+    }
+
+    #[test]
+    fn a_text_of_unfinished_tags_takes_no_longer() {
+        let text = "<a".repeat(1 << 20);
+        assert_eq!(mastodon(&text), text);
     }
 
     #[test]

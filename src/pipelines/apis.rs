@@ -170,9 +170,15 @@ pub async fn open_to_check(
 ) -> Result<(Arc<dyn Api>, Option<TriedLookup>)> {
     let (mut posts, api) = open_provider(settings, provider)?;
     let mut accounts = open_accounts(settings, provider)?;
-    if let Some((instance, credential)) = instance_to_ask(settings, provider)?
-        && let Ok(instance) = instance.learn(&credential).await
-    {
+    if let Some((instance, credential)) = instance_to_ask(settings, provider)? {
+        let instance = match instance.clone().learn(&credential).await {
+            Ok(instance) => instance,
+            // As an updater takes it: the instance does not state its version.
+            Err(LookupError::Credential(_) | LookupError::BadRequest(_) | LookupError::Stop(_)) => {
+                instance.with_calls(Calls::Single)
+            }
+            Err(_) => instance,
+        };
         (posts, accounts) = (Arc::new(instance.clone()), Arc::new(mastodon::account::Accounts(instance)));
     }
     let tried = if posts.capabilities().endpoint == endpoint {

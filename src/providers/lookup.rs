@@ -293,6 +293,11 @@ pub trait Api: Send + Sync + std::fmt::Debug {
     /// They concern this call only: its throttling says nothing about the lookup's quota.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError>;
 
+    /// Returns true if the window that a check states is that of this endpoint.
+    fn states_window_of(&self, _endpoint: &str) -> bool {
+        true
+    }
+
     /// Provider's own count of charged posts; `None` if the provider does not charge.
     async fn usage(&self, _credential: &Credential) -> Result<Option<Usage>, LookupError> {
         Ok(None)

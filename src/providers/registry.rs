@@ -173,7 +173,7 @@ pub fn media(of: &Provider) -> fn(&str) -> Vec<Medium> {
     }
 }
 
-/// The largest id: on Snowflake's clock it is made in the year 2080.
+/// Largest signed 64-bit number. No network has issued it as an id.
 const LARGEST_ID: &str = "9223372036854775807";
 
 /// Ids of a post and of an account that do not exist: the API answers a lookup of them, and charges no reads.

@@ -562,6 +562,7 @@ pub static OBJECTS: Table = Table::of_items(
         AUTHOR[1],
         AUTHOR[2],
         id("reply_to_author", "the id of the account that it replies to"),
+        id("retweet_of", "the id of the post that it repeats"),
         id("reposted_author", "the id of the author of the stored post that it repeats").computed(
             "(SELECT original.author_id FROM tweet AS original \
              WHERE original.namespace = tweet.namespace AND original.id = tweet.retweet_of)",

@@ -240,7 +240,7 @@ const FILL: &str = "WITH locked AS MATERIALIZED (\
      reply_settings = COALESCE(tweet.reply_settings, value ->> 6), \
      truncated = COALESCE(tweet.truncated, (value ->> 7)::boolean), \
      reply_to_author = COALESCE(tweet.reply_to_author, value ->> 8), labels = COALESCE(tweet.labels, value ->> 9) \
-     FROM locked WHERE tweet.namespace = $1 AND tweet.id = locked.id";
+     FROM locked WHERE tweet.namespace = $1 AND tweet.id = locked.id AND tweet.raw <> ''";
 
 const BURY: &str = concat!(insert_rows!(), include_str!("sql/bury.sql"));
 const EXHUME: &str = concat!(insert_rows!(), include_str!("sql/exhume.sql"));

@@ -111,7 +111,7 @@ const FILL: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value 
      conversation_id = COALESCE(conversation_id, given.value ->> 5), \
      reply_settings = COALESCE(reply_settings, given.value ->> 6), truncated = COALESCE(truncated, given.value ->> 7), \
      reply_to_author = COALESCE(reply_to_author, given.value ->> 8), labels = COALESCE(labels, given.value ->> 9) \
-     FROM given WHERE tweet.namespace = ?1 AND tweet.id = given.id";
+     FROM given WHERE tweet.namespace = ?1 AND tweet.id = given.id AND tweet.raw <> ''";
 
 /// The store in a local file. The embedded queue may use the same file.
 #[derive(Debug)]

@@ -16,7 +16,9 @@ use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::report::credentials::{Check, check};
 use twitter_updater::providers::lookup::{Lookup, LookupError};
 use twitter_updater::providers::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options};
-use twitter_updater::quota::{AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing, UserKeys};
+use twitter_updater::quota::{
+    AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing, UserKeys, Window,
+};
 use twitter_updater::simulator::{self, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing};
 
 use crate::support::http::{Canned, CannedServer, anonymous, bearer, ids, options, twitter};
@@ -304,6 +306,32 @@ async fn a_check_signs_fetches_and_corrects_its_clock() {
         // By their clock, an hour from ours.
         let window = account.window_ms.unwrap();
         assert!((895_000..=902_000).contains(&window), "{window}");
+    }
+}
+
+#[tokio::test]
+async fn the_outcome_of_the_tried_lookup_decides_and_a_window_belongs_to_its_endpoint() {
+    let running = start(SimulatorOptions { credentials: Some(known()), ..SimulatorOptions::default() }).await;
+    let empty = Window { limit: 900, remaining: 0, reset_at: wall_ms() + 60_000, reset_in: 60_000, length: None };
+    let throttled = || LookupError::Throttled { status: 429, pause: Duration::from_secs(5), quota: Some(empty) };
+    for (endpoint, outcome, expected) in [
+        ("statuses/lookup", Ok(None), ("works", Some(true), Some(900))),
+        ("statuses/lookup", Ok(Some(Window { remaining: 7, ..empty })), ("works", Some(true), Some(7))),
+        ("statuses/lookup", Err(throttled()), ("works", Some(false), Some(0))),
+        ("statuses/lookup", Err(LookupError::BadRequest("no".to_owned())), ("no_answer", None, None)),
+        ("statuses/lookup", Err(LookupError::Credential("no".to_owned())), ("refused", None, None)),
+        // The window that the API states for posts is none of another endpoint.
+        ("users/lookup", Ok(None), ("works", Some(true), None)),
+    ] {
+        let (credentials, _folder) = accounted(vec![user()]).await;
+        let outcome = std::sync::Mutex::new(Some(outcome));
+        let look_up = async |_: &_| outcome.lock().unwrap().take();
+        let checks = check(&credentials, &twitter(&running.base_url()), look_up, endpoint).await.unwrap();
+        let json = serde_json::to_value(&checks[0]).unwrap();
+        let remaining = json["window"]["remaining"].as_u64();
+        assert_eq!((json["result"].as_str().unwrap(), json["looked_up"].as_bool(), remaining), expected, "{json}");
+        let account = credentials.statuses(endpoint).await.unwrap().remove(0);
+        assert_eq!(account.remaining.map(u64::from), expected.2, "{endpoint}: the ledger knows what was stated");
     }
 }
 

@@ -44,8 +44,8 @@ impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
-        app::store_is_there(&start.settings)?; // the store's content is the source
         start.wait_for(Needed::Everything).await?;
+        app::store_is_there(&start.settings)?; // the store's content is the source
         let (settings, stop) = (start.settings.clone(), start.stop.clone());
         let scheduled = |one: Registered| {
             let schedule = Reloadable::new(one.schedule(&settings));

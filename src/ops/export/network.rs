@@ -75,6 +75,8 @@ const EDGE: [Attribute; 2] = [("first_at", "string"), ("last_at", "string")];
 #[derive(Debug, Default)]
 struct Account {
     handle: Option<String>,
+    /// Date of the post that states the handle, ms since the epoch.
+    handle_at: Option<Millis>,
     /// True if a counted post is by it.
     is_author: bool,
     is_forgotten: bool,
@@ -116,8 +118,8 @@ impl Counted {
         let source = self.number(id);
         let account = &mut self.accounts[source as usize];
         account.is_author = true;
-        if let Some(handle) = handle.filter(|handle| !handle.is_empty()) {
-            account.handle = Some(handle.to_owned());
+        if let Some(handle) = handle.filter(|handle| !handle.is_empty() && at >= account.handle_at) {
+            (account.handle, account.handle_at) = (Some(handle.to_owned()), at);
         }
         for other in others {
             let target = self.number(other);
@@ -235,14 +237,16 @@ impl NetworkExport {
         };
         let answered = text(3).map(str::to_owned);
         let named = |role: Role| {
-            let people = text(5).map(self.people).unwrap_or_default().into_iter();
+            let people = text(6).map(self.people).unwrap_or_default().into_iter();
             people.filter(move |person| person.role == role).map(|person| person.id)
         };
         let is_other = |id: &String| id != author;
         let mut others: Vec<String> = match self.network {
             Network::Replies => answered.into_iter().collect(),
+            // On Twitter and X a repost has the mentions of the original.
+            Network::Mentions if text(4).is_some() => Vec::new(),
             Network::Mentions => named(Role::Mentioned).chain(answered).filter(is_other).collect(),
-            Network::Reposts => named(Role::Reposted).chain(text(4).map(str::to_owned)).take(1).collect(),
+            Network::Reposts => named(Role::Reposted).chain(text(5).map(str::to_owned)).take(1).collect(),
         };
         others.sort_unstable();
         others.dedup();

@@ -108,7 +108,7 @@ pub async fn check(
     look_up: impl AsyncFn(&Credential) -> Option<Result<Option<Window>, LookupError>>,
     endpoint: &'static str,
 ) -> Result<Vec<Check>, LedgerError> {
-    let answers = join_all(credentials.all().iter().map(|credential| ask(api, &look_up, credential))).await;
+    let answers = join_all(credentials.all().iter().map(|credential| ask(api, &look_up, credential, endpoint))).await;
     let mut checks = Vec::with_capacity(answers.len());
     for (credential, answer) in credentials.all().iter().zip(answers) {
         let name = &credential.name;
@@ -159,20 +159,20 @@ async fn ask(
     api: &dyn Api,
     look_up: &impl AsyncFn(&Credential) -> Option<Result<Option<Window>, LookupError>>,
     credential: &Arc<Credential>,
+    endpoint: &str,
 ) -> Result<Answered, LookupError> {
     let window = match api.check(credential).await {
         // The failed check has corrected the credential's clock: once more.
         Err(LookupError::Clock(_)) => api.check(credential).await,
         answer => answer,
-    }?;
+    }?
+    .filter(|_| api.states_window_of(endpoint));
     if window.is_some_and(|window| window.remaining == 0) {
         return Ok(Answered { window, looked_up: false });
     }
     match look_up(credential).await {
         None => Ok(Answered { window, looked_up: false }),
         Some(Ok(stated)) => Ok(Answered { window: stated.or(window), looked_up: true }),
-        // The API refused the id, and not the credential.
-        Some(Err(LookupError::BadRequest(_))) => Ok(Answered { window, looked_up: true }),
         // It may call, and has no call left.
         Some(Err(LookupError::Throttled { quota, .. })) => Ok(Answered { window: quota.or(window), looked_up: false }),
         Some(Err(error)) => Err(error),
@@ -243,7 +243,7 @@ impl fmt::Display for Check {
                         whole_seconds(window.reset_in)
                     )?,
                 }
-                f.write_str(if *looked_up { "" } else { "; no lookup was answered" })?;
+                f.write_str(if *looked_up { "" } else { "; no lookup was tried, or it was throttled" })?;
                 f.write_str(if *freed { "; was parked, is free again" } else { "" })
             }
             Self::Refused { why, parked } => write!(f, "REFUSED: {why}{}", if *parked { "; parked" } else { "" }),

@@ -42,6 +42,9 @@ impl Telling {
         for (post, &at) in posts.iter().zip(made_at) {
             let (account, id) = (report.account.clone(), post.tweet.id.clone());
             sightings.push(Sighting { account: account.clone(), post: id.clone(), at });
+            if self.targets.iter().any(|target| target.starter().leaves_out(&post.tweet)) {
+                continue;
+            }
             let shown = AccountEvidence::by_post(false, (self.people)(&post.tweet.raw));
             if !shown.names_no_account() {
                 // Only texts: it cannot fail.

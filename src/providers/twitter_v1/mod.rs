@@ -146,4 +146,8 @@ impl Api for TwitterV1 {
         let reply = self.auth.get(&address, credential).await?;
         limits::of_status(&reply.json(|reply| self.refused(reply, CAPABILITIES.endpoint, credential))?)
     }
+
+    fn states_window_of(&self, endpoint: &str) -> bool {
+        endpoint == CAPABILITIES.endpoint
+    }
 }

@@ -267,8 +267,8 @@ async fn the_handle_of_a_suspended_account_is_kept_until_it_is_erased(store: &dy
     let first = stored(store, "12").await;
     assert_eq!((first.handle, &*first.state), (text("ann@other.test"), "unknown"), "one miss is a suspicion");
     save(store, &[suspended("12", T + 1, ItemState::Unavailable, false)]).await;
-    let believed = stored(store, "12").await;
-    assert_eq!((believed.handle, &*believed.state), (text("ann@other.test"), "suspended"));
+    let confirmed = stored(store, "12").await;
+    assert_eq!((confirmed.handle, &*confirmed.state), (text("ann@other.test"), "suspended"));
     assert_eq!(store.bearers(NS, "ann@other.test").await.unwrap().len(), 1);
     save(store, &[suspended("12", T + 2, ItemState::Unavailable, true)]).await;
     save(store, &[suspended("13", T + 2, ItemState::Unavailable, true)]).await;
@@ -319,6 +319,10 @@ async fn a_post_does_not_keep_a_handle_that_another_account_bears(store: &dyn St
             "{profiles}: under the other handle where that is known"
         );
         assert_eq!(store.changes(posts, "4").await.unwrap(), [], "{profiles}: no change of the post");
+        // Two accounts of one batch: one takes the other's handle.
+        let both = [found(T + 7, account("12", "cid")), found(T + 7, account("14", "dan"))];
+        store.save_accounts(profiles, &both).await.unwrap();
+        assert_ne!(names().await[3], "cid", "{profiles}: in one batch");
     }
 }
 

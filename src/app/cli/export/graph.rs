@@ -32,7 +32,9 @@ impl Arguments {
 
     pub(super) async fn draw(&self, start: &Start, pipeline: &Registered, format: GraphFormat) -> Result<u8> {
         if self.table != EDGES || pipeline.table(EDGES).is_none() {
-            return BadUsage::because("gexf and graphml are for edges, where relations.collect names a list");
+            return BadUsage::because(
+                "gexf and graphml are for edges (set relations.collect), replies, mentions and reposts",
+            );
         }
         if self.chooses_rows() {
             return BadUsage::because(

@@ -1,5 +1,5 @@
 //! Classes of priority, as in the thesis on a national archive (004, section 3.3.4). An item with something new rises, an item without
-//! falls. Items of a higher class are visited more often. An *event* is something new that a visit finds, such as a post. Pure.
+//! falls. Items of a higher class are visited more often. An *event* is something new that a visit finds. Pure.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
--- A statement that reads the table for long (a dump) would hold this up, and it everybody else: given up rather than waited
--- for, so that it can be run again later.
+-- A long read of this table (a dump) would block the migration, and the migration would block all other statements. So it stops after
+-- 10 s; run it again.
 SET LOCAL lock_timeout = '10s';
 
 ALTER TABLE tweet ADD COLUMN missing_reason TEXT;
@@ -47,9 +47,10 @@ BEGIN
 END
 $$;
 
--- A handle moves from one account to another. The posts of an account that bore it before are then under that account's other handle,
--- or under none while that is not known. It runs for each account that is stored, often while the tables grow faster than their
--- statistics: so who bore the handle is looked up by the two indexes of handles, whatever the planner believes of the tables' sizes.
+-- A handle moves from one account to another. The posts of an account that had it before are then under that account's other handle,
+-- or under none while that is not known. The triggers run at the commit, when all accounts of a batch are stored. They run for each
+-- account, often while the tables grow faster than their statistics. So the two indexes of handles find the accounts that had the handle,
+-- also without statistics.
 CREATE FUNCTION account_takes_handle() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     posts CONSTANT TEXT := CASE split_part(NEW.namespace, ':', 2) WHEN 'twitter' THEN 'tweet:update'
@@ -63,7 +64,7 @@ BEGIN
             UNION ALL SELECT namespace, id FROM account_change
             WHERE field = 'handle' AND lower(old_value) = lower(NEW.handle))
         SELECT DISTINCT account_post.post FROM bearer JOIN account_post USING (namespace, id)
-        WHERE bearer.namespace = NEW.namespace AND bearer.id <> NEW.id
+        WHERE bearer.namespace = NEW.namespace AND bearer.id <> NEW.id ORDER BY 1
     LOOP
         UPDATE tweet SET author_name = (
             SELECT own.handle FROM account AS own
@@ -75,8 +76,8 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER account_takes_handle AFTER UPDATE OF handle ON account FOR EACH ROW
+CREATE CONSTRAINT TRIGGER account_takes_handle AFTER UPDATE OF handle ON account DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
 WHEN (NEW.handle <> '' AND NEW.handle IS DISTINCT FROM OLD.handle) EXECUTE FUNCTION account_takes_handle();
 
-CREATE TRIGGER account_takes_first_handle AFTER INSERT ON account FOR EACH ROW
+CREATE CONSTRAINT TRIGGER account_takes_first_handle AFTER INSERT ON account DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
 WHEN (NEW.handle <> '') EXECUTE FUNCTION account_takes_handle();
