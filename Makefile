@@ -42,7 +42,7 @@ services:
 	fi
 
 format:
-	cargo fmt --check
+	cargo fmt --all --check
 
 # What the image is built with.
 FEATURES := --features parquet,s3
@@ -50,13 +50,15 @@ FEATURES := --features parquet,s3
 TESTED := --release --locked $(FEATURES)
 
 clippy:
-	cargo clippy --locked $(FEATURES) --all-targets $(CHECKED) -- -D warnings
+	cargo clippy --workspace --locked $(FEATURES) --all-targets $(CHECKED) -- -D warnings
+	cargo clippy --locked --no-default-features $(CHECKED) -- -D warnings
 
 doc:
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked $(FEATURES) --no-deps $(CHECKED)
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --locked $(FEATURES) --no-deps $(CHECKED)
 
-# For unit tests the library is compiled once more, with them; that takes a third of the time unoptimised.
-UNIT := $(TESTED) --config profile.release.package.twitter-updater.opt-level=0 --lib
+# For unit tests the crates are compiled once more, with them; that takes a third of the time unoptimised.
+CRATES := twitter-updater $(shell sed -n 's/^name = "\(.*\)"/\1/p' crates/*/Cargo.toml)
+UNIT := --workspace $(TESTED) $(CRATES:%=--config profile.release.package.%.opt-level=0) --lib
 
 # All of it in one go: while one crate is alone in its slow part, another is compiled.
 compiled:
@@ -70,7 +72,7 @@ THREADS := --test-threads=$(shell echo $$(($$(nproc) * 2)))
 unit:
 	cargo test $(UNIT)
 	cargo test $(TESTED) --test it -- $(THREADS) --skip load::
-	cargo test $(TESTED) --doc
+	cargo test --workspace $(TESTED) --doc
 
 # Of those, everything that can break, broken on purpose; prints what it covered.
 faults:

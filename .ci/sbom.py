@@ -27,6 +27,11 @@ while waiting:
     is_linked = lambda link: any(kind["kind"] is None for kind in link["dep_kinds"])
     links[at] = sorted(link["pkg"] for link in nodes[at]["deps"] if is_linked(link))
     waiting += links[at]
+# The crates of this workspace are the program.
+ours = set(metadata["workspace_members"])
+links[root] = sorted({at for one in ours & links.keys() for at in links[one]} - ours)
+for one in ours - {root}:
+    links.pop(one, None)
 crates = sorted((packages[at] for at in links if at != root), key=lambda of: (of["name"], of["version"]))
 
 

@@ -5,16 +5,16 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use serde_json::json;
+use twitter_updater::base::activity::{Activity, Pace};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::visits::rhythm::DAY;
-use twitter_updater::engine::schedule::{Known, Schedule};
+use twitter_updater::engine::schedule::{Schedule, ScheduledItem};
 use twitter_updater::model::account::AccountCounts;
-use twitter_updater::model::activity::{Activity, Pace};
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::profiles::pace::{Before, pace};
-use twitter_updater::pipelines::profiles::profiles_of;
+use twitter_updater::pipelines::profiles::pace::{PreviousCounts, estimate_pace};
+use twitter_updater::pipelines::profiles::profiles_pipeline;
 
 use crate::Size;
 use crate::report::{Report, Table};
@@ -87,13 +87,13 @@ fn mostly_silent(set: &Set) -> Set {
 /// The schedule as `accounts.schedule` makes it of the default settings.
 fn schedule(kind: &str) -> Arc<dyn Schedule> {
     let settings = Settings::load_with(&[], None, &[("TWITTER_UPDATER__ACCOUNTS__SCHEDULE", kind)]).unwrap();
-    profiles_of(&Provider::Twitter).schedule(&settings)
+    profiles_pipeline(&Provider::Twitter).schedule(&settings)
 }
 
 /// An account while it is followed.
 #[derive(Clone, Copy, Default)]
 struct Followed {
-    before: Before,
+    before: PreviousCounts,
     due: Millis,
 }
 
@@ -121,9 +121,9 @@ fn replay(set: &Set, policy: Policy) -> Outcome {
             continue;
         }
         while now - day >= DAY {
-            by = by.after(&spent, 1.0);
+            by = by.after_day(&spent, 1.0);
             (day, spent) = (day + DAY, Spending::default());
-            schedule = base.corrected(by).unwrap_or_else(|| base.clone());
+            schedule = base.with_correction(by).unwrap_or_else(|| base.clone());
         }
         calls += if now >= split { 1.0 } else { 0.0 };
         let seen = events.partition_point(|event| *event <= now);
@@ -134,16 +134,18 @@ fn replay(set: &Set, policy: Policy) -> Outcome {
                 let per_day = of_second as f64 / ((until - split) as f64 / DAY as f64);
                 Some(Pace { per_day, at: now, since: followed[at].before.at })
             }
-            Policy::Silence | Policy::Adaptive => pace(&followed[at].before, &counts, None, now),
+            Policy::Silence | Policy::Adaptive => estimate_pace(&followed[at].before, &counts, None, now),
         };
         let posted = seen.checked_sub(1).map_or(person.observed.from, |newest| events[newest]);
         let activity = Activity { last: Some(posted), pace: learnt, ..Activity::default() };
         let id = at.to_string();
-        let known = Known { activity, ..Known::new(&id, None) };
+        let known = ScheduledItem { activity, ..ScheduledItem::new(&id, None) };
         spent = spent.plus(schedule.spending(&known, followed[at].due).unwrap_or_default());
         let next = now + schedule.next(&known, now).map_or(DAY, |(_, delay)| delay.max(1));
-        followed[at] =
-            Followed { before: Before { at: Some(now), counts, per_day: schedule.recent(&known) }, due: next };
+        followed[at] = Followed {
+            before: PreviousCounts { at: Some(now), counts, per_day: schedule.recent_events(&known) },
+            due: next,
+        };
         due.push(Reverse((next.min(until), at)));
     }
     Outcome { calls: calls / whole, unseen: unseen / whole }

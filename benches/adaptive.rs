@@ -16,14 +16,18 @@ use twitter_updater::engine::schedule::history::{Answer, History};
 pub const MULTIPLIERS: [f64; 10] = [0.19, 0.35, 0.51, 0.68, 0.88, 1.13, 1.47, 1.96, 2.82, 5.18];
 
 pub fn schedule() -> Adaptive {
-    let model = Arc::new(Model::embedded().unwrap().prepared());
+    let model = Arc::new(Model::embedded().unwrap().with_derived_fields());
     Adaptive::new(crate::fill::ages(), model, Options::default(), Normaliser::default())
 }
 
 /// The decision about an item that is answered now; `None` at the end of its life.
 pub fn decision(schedule: &Adaptive, created_at: Millis, now: Millis, multiplier: f64) -> Option<Decision> {
     let last = Some(Answer { at: now, count: 0.0 });
-    schedule.next_at(&History { created_at: Some(created_at), last, ..History::default() }, now, Some(multiplier))
+    schedule.next_with_multiplier(
+        &History { created_at: Some(created_at), last, ..History::default() },
+        now,
+        Some(multiplier),
+    )
 }
 
 /// Lanes of a population's updates, in no order, each as often as it has updates; and each lane once more, as a lane

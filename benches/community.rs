@@ -18,8 +18,8 @@ use twitter_updater::model::community::Belonging;
 use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::pipelines::community::rule::Rule;
 use twitter_updater::store::{
-    Appearance, Communities, Decision, FoundPost, HandDecision, Neighbours, NewItem, Observation, PostgresStore,
-    Reason, Seen, Sighting, SqliteStore, Store, Way,
+    Appearance, Communities, Decision, Finding, FoundPost, HandDecision, NetworkPipelines, NewItem, Observation,
+    PostgresStore, Reason, Sighting, SqliteStore, Store, Way,
 };
 
 use crate::Size;
@@ -29,7 +29,7 @@ use crate::servers::{Durability, Postgres};
 const NS: &str = "community:twitter:pt";
 const POSTS: &str = "tweet:update";
 const PROFILES: &str = "profiles:twitter";
-const OF: Neighbours<'static> = Neighbours { posts: POSTS, profiles: PROFILES, friends: "friends:twitter" };
+const OF: NetworkPipelines<'static> = NetworkPipelines { posts: POSTS, profiles: PROFILES, friends: "friends:twitter" };
 const T: Millis = 1_700_000_000_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A batch, as the lookups have it.
@@ -43,8 +43,8 @@ trait Both: Store + Communities {}
 impl<T: Store + Communities> Both for T {}
 
 fn observation<I>(id: String, at: Millis, item: I) -> Observation<I> {
-    let (seen, state, next_due) = (Seen::Found(item), ItemState::Live, Some(at + 1_000));
-    Observation { id, answered_at: at, seen, state, next_due, follow: None, forget: false, recent: None }
+    let (seen, state, next_due) = (Finding::Found(item), ItemState::Live, Some(at + 1_000));
+    Observation { id, answered_at: at, finding: seen, state, next_due, follow: None, forget: false, recent: None }
 }
 
 /// Accounts in an order of their own.
@@ -60,7 +60,7 @@ async fn filled(store: &dyn Both, accounts: u64) {
     for batch in (0..accounts).collect::<Vec<_>>().chunks(BATCH as usize) {
         let new = |id: String| NewItem { id, created_at: None, next_due: Some(T), content: None, read_at: None };
         let people: Vec<NewItem> = batch.iter().map(|number| new(id(*number))).collect();
-        store.record(PROFILES, T, &Way::of("bench"), &people).await.unwrap();
+        store.record(PROFILES, T, &Way::new("bench"), &people).await.unwrap();
         let profile = |number: &u64| {
             let location = ["Lisboa", "em casa", "", "São Paulo"][(number % 4) as usize].to_owned();
             let raw = "{}".to_owned();
@@ -95,7 +95,7 @@ async fn filled(store: &dyn Both, accounts: u64) {
                 HandDecision { account: id(*number), state }
             })
             .collect();
-        store.decide_by_hand(NS, T, "bench", "", &decisions).await.unwrap();
+        store.save_hand_decisions(NS, T, "bench", "", &decisions).await.unwrap();
     }
 }
 
@@ -115,7 +115,7 @@ async fn fanned_out(store: &dyn Both, accounts: u64, batches: u64) -> f64 {
                 post: Some(id(batch * BATCH + nth)),
             })
             .collect();
-        store.arrive(NS, T + batch as Millis, &found, &appeared, (POSTS, &[])).await.unwrap();
+        store.record_arrivals(NS, T + batch as Millis, &found, &appeared, (POSTS, &[])).await.unwrap();
     }
     (batches * BATCH) as f64 / watch.elapsed().as_secs_f64()
 }
@@ -132,13 +132,13 @@ async fn judged(store: &dyn Both, accounts: u64) -> f64 {
     let ids: Vec<String> = (0..accounts).map(|number| id((number * 104_729) % accounts)).collect();
     let watch = Stopwatch::start();
     for (at, batch) in ids.chunks(BATCH as usize).enumerate() {
-        let facts = store.facts(NS, OF, batch, rule.texts()).await.unwrap();
+        let facts = store.facts(NS, OF, batch, rule.texts_per_account()).await.unwrap();
         assert!(facts.iter().all(|of| of.texts.len() == TEXTS as usize), "{}", facts[0].texts.len());
         let judged: Vec<_> = facts.iter().map(|facts| rule.judge(facts)).collect();
         let languages: Vec<_> = judged.iter().flat_map(|of| of.languages.iter().cloned()).collect();
         store.save_languages(POSTS, &languages).await.unwrap();
         let decisions: Vec<Decision> = judged.into_iter().map(|of| of.decision).collect();
-        store.decide(NS, T + at as Millis, rule.version(), &decisions).await.unwrap();
+        store.save_decisions(NS, T + at as Millis, rule.version(), &decisions).await.unwrap();
     }
     accounts as f64 / watch.elapsed().as_secs_f64()
 }

@@ -10,8 +10,8 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use twitter_updater::base::clock::{Millis, Stopwatch};
 use twitter_updater::store::{
-    CrawlKind, EdgeChange, EdgePage, Edges, End, Lifecycle, MemberSeen, NewCrawl, NewItem, Next, PostgresStore,
-    SqliteStore, WaveGuard, Way,
+    ClosingLimit, CrawlKind, EdgeChange, EdgePage, Edges, End, Lifecycle, ListedMember, NewCrawl, NewItem, Next,
+    PostgresStore, SqliteStore, Way,
 };
 
 use crate::Size;
@@ -137,18 +137,18 @@ impl Beside {
 async fn crawl(store: &dyn Store, owner: u64, at: Millis, members: Vec<String>) -> (f64, f64) {
     let owner = World::id(owner);
     let recorded = NewItem { id: owner.clone(), created_at: None, next_due: Some(T), content: None, read_at: None };
-    store.record(NS, T, &Way::of("bench"), &[recorded]).await.unwrap();
+    store.record(NS, T, &Way::new("bench"), &[recorded]).await.unwrap();
     let new = NewCrawl { kind: CrawlKind::Complete, at, stated_total: None };
     let (watch, mut last) = (Stopwatch::start(), 0.0);
     let crawl = store.begin_crawl(NS, &owner, &new).await.unwrap().unwrap();
     let pages: Vec<&[String]> = members.chunks(PAGE).collect();
     for (n, page) in pages.iter().enumerate() {
         let next = if n + 1 == pages.len() {
-            Next::End(End::Complete(WaveGuard { share: 0.5, least: 100 }))
+            Next::End(End::Complete(ClosingLimit { share: 0.5, least: 100 }))
         } else {
             Next::Page((n + 1).to_string())
         };
-        let members = page.iter().map(|id| MemberSeen { id: id.clone(), followed_at: None }).collect();
+        let members = page.iter().map(|id| ListedMember { id: id.clone(), followed_at: None }).collect();
         let cursor = (n > 0).then(|| n.to_string());
         let (asked_at, answered_at) = (at + n as Millis, at + n as Millis + 1);
         let page = EdgePage { crawl: crawl.number, cursor, members, unreadable: 0, next, asked_at, answered_at };

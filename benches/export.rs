@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sqlx::postgres::PgPoolCopyExt;
 use sqlx::{Connection, PgConnection, PgPool, SqliteConnection};
 use twitter_updater::base::clock::Stopwatch;
-use twitter_updater::store::export::{Kind as ColumnKind, POSTS};
+use twitter_updater::store::export::{ColumnKind, POSTS};
 
 use crate::Size;
 use crate::enqueue::peak_mb;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use twitter_updater::base::clock::Stopwatch;
-use twitter_updater::pipelines::community::language::evaluate::{Evaluation, evaluate};
-use twitter_updater::pipelines::community::language::labelled::{Labelled, read};
-use twitter_updater::pipelines::community::language::{Variants, cut, detect};
-use twitter_updater::pipelines::community::place::Gazetteer;
+use twitter_updater::locate::language::evaluate::{EvaluationSettings, evaluate};
+use twitter_updater::locate::language::labelled::{LabelledText, read};
+use twitter_updater::locate::language::{Variants, clean_text, detect};
+use twitter_updater::locate::place::Gazetteer;
 use whichlang::detect_language;
 
 use crate::Size;
@@ -33,7 +33,7 @@ pub async fn run(size: Size, folders: Vec<PathBuf>) -> Report {
 }
 
 fn measure(size: Size, folders: &[PathBuf]) -> Report {
-    let sentences: Vec<Labelled> = folders.iter().flat_map(|folder| sentences(folder)).collect();
+    let sentences: Vec<LabelledText> = folders.iter().flat_map(|folder| sentences(folder)).collect();
     let mut posts: Vec<(String, String)> = recordings().map(|folder| recorded(&folder)).unwrap_or_default();
     posts.extend(sentences.iter().map(|sentence| ("pt".to_owned(), shortened(&sentence.text))));
     if posts.is_empty() {
@@ -48,7 +48,7 @@ fn measure(size: Size, folders: &[PathBuf]) -> Report {
     Report { about, tables }
 }
 
-fn sentences(folder: &Path) -> Vec<Labelled> {
+fn sentences(folder: &Path) -> Vec<LabelledText> {
     let file = folder.join("dsl_tl_pt/PT_dev.tsv");
     let bytes = std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     read(&bytes, |line, why| panic!("{} line {line} {why}", file.display()))
@@ -140,11 +140,11 @@ fn accuracy(posts: &[(String, String)]) -> Table {
     table
 }
 
-fn variants(sentences: &[Labelled]) -> Table {
+fn variants(sentences: &[LabelledText]) -> Table {
     let columns = ["sentences", "label", "precision", "from", "to", "recall", "from", "to", "open"];
     let mut table = Table::new("Variants: 1,000 groups of each label, intervals of 95 %", &columns);
     for group in [30, 5, 1] {
-        let figures = evaluate(Variants::shipped(), sentences, Evaluation { group, resamples: 1_000, seed: 1 });
+        let figures = evaluate(Variants::shipped(), sentences, EvaluationSettings { group, resamples: 1_000, seed: 1 });
         for of in figures {
             let [from, to] =
                 of.precision_interval.map_or([Value::Null, Value::Null], |[from, to]| [json!(from), json!(to)]);
@@ -170,7 +170,7 @@ fn variants(sentences: &[Labelled]) -> Table {
 
 fn speed(posts: &[(String, String)], least: usize) -> Table {
     let texts: Vec<&str> = posts.iter().map(|(_, text)| text.as_str()).collect();
-    let cut_texts: Vec<String> = texts.iter().map(|text| cut(text)).collect();
+    let cut_texts: Vec<String> = texts.iter().map(|text| clean_text(text)).collect();
     let mut table = Table::new("Speed", &["step", "posts/s", "of the floor"]);
     let rounds = least.div_ceil(texts.len());
     let per_second = |step: &dyn Fn(usize) -> usize| {
@@ -191,7 +191,7 @@ fn speed(posts: &[(String, String)], least: usize) -> Table {
         ("weigh", &|at| model.weigh(texts[at]).grams as usize),
         ("detect and weigh", &|at| usize::from(detect(texts[at]).is_some()) + model.weigh(texts[at]).grams as usize),
         ("judge 30", &|at| model.judge((at..at + 30).map(|at| weights[at % weights.len()])).posts),
-        ("place, of the post's text", &|at| gazetteer.judge(texts[at]).countries.len()),
+        ("place, of the post's text", &|at| gazetteer.find_countries(texts[at]).countries.len()),
     ];
     table.row(vec![json!("floor: whichlang"), json!(floor), json!(1.0)]);
     for (name, step) in steps {

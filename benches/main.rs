@@ -3,7 +3,7 @@
 //! `make bench` runs all of them and records them in `docs/benchmarks/`; `cargo bench -- NAME …` runs some.
 //! Figures move from run to run with the machine, so only ratios within one run count.
 //! `cargo test --benches` runs each of them small, so that none of them rots.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods)]
 
 mod accounts;
 mod adaptive;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use twitter_updater::base::humanize::figure;
+use twitter_updater::base::humanize::format_number;
 
 /// What a bench found.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "-".to_owned(),
-        Value::Number(number) => figure(number.as_f64().unwrap_or(f64::NAN)),
+        Value::Number(number) => format_number(number.as_f64().unwrap_or(f64::NAN)),
         other => other.to_string(),
     }
 }

@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use twitter_updater::config::Settings;
-use twitter_updater::ingest::{NamedLines, Tweets};
+use twitter_updater::ingest::{AccountReader, PostReader};
 use twitter_updater::model::account::Account;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::providers::lookup::Strangers;
+use twitter_updater::providers::lookup::UnsolicitedObjects;
 use twitter_updater::providers::lookup::{LookupError, Outcome};
-use twitter_updater::providers::named::Named;
-use twitter_updater::providers::registry::{account_of, accounts as accounts_of};
+use twitter_updater::providers::named::AccountRef;
+use twitter_updater::providers::registry::{accounts as accounts_of, read_account_ref};
 use twitter_updater::providers::twitter_v1::parse_ingested;
 use twitter_updater::providers::{bluesky, mastodon, twitter_v1, x_v2};
 
@@ -60,7 +60,7 @@ pub fn other_lookup_answer(body: &[u8], ids: &[String]) {
     accounts(bluesky::account::read(body, ids), ids);
 }
 
-fn accounts(read: Result<(Vec<Outcome<Account>>, Strangers), LookupError>, ids: &[String]) {
+fn accounts(read: Result<(Vec<Outcome<Account>>, UnsolicitedObjects), LookupError>, ids: &[String]) {
     match read {
         Ok((outcomes, _)) => {
             assert_eq!(outcomes.len(), ids.len());
@@ -77,7 +77,7 @@ fn accounts(read: Result<(Vec<Outcome<Account>>, Strangers), LookupError>, ids: 
     }
 }
 
-fn answers(read: Result<(Vec<Outcome>, Strangers), LookupError>, ids: &[String]) {
+fn answers(read: Result<(Vec<Outcome>, UnsolicitedObjects), LookupError>, ids: &[String]) {
     match read {
         Ok((outcomes, _)) => {
             assert_eq!(outcomes.len(), ids.len());
@@ -101,7 +101,7 @@ fn answers(read: Result<(Vec<Outcome>, Strangers), LookupError>, ids: &[String])
 /// A file of tweets to enqueue, read in chunks of this size.
 pub fn enqueue_line(file: &[u8], chunk: usize) {
     let read = async {
-        let mut tweets = Tweets::new(tokio::io::BufReader::with_capacity(chunk.max(1), file), parse_ingested);
+        let mut tweets = PostReader::new(tokio::io::BufReader::with_capacity(chunk.max(1), file), parse_ingested);
         let lines = file.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
         let mut done = 0;
         while let Some(item) = tweets.next().await.expect("memory can be read") {
@@ -128,18 +128,18 @@ pub fn account_lines(file: &[u8], chunk: usize) {
     for of in [Provider::Twitter, Provider::X, instance, Provider::Bluesky] {
         let read = async {
             let source = tokio::io::BufReader::with_capacity(chunk.max(1), file);
-            let mut lines = NamedLines::new(source, account_of(&of));
+            let mut lines = AccountReader::new(source, read_account_ref(&of));
             let last = file.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
             while let Some(line) = lines.next().await.expect("memory can be read") {
                 assert!((1..=last).contains(&line.line), "line {} of {last}", line.line);
                 match line.named {
-                    Ok(Named::Id(id)) => assert!((accounts_of(&of).date_of)(&id).is_ok(), "{of} has no id {id:?}"),
-                    Ok(Named::Handle(handle)) => {
+                    Ok(AccountRef::Id(id)) => assert!((accounts_of(&of).date_of)(&id).is_ok(), "{of} has no id {id:?}"),
+                    Ok(AccountRef::Handle(handle)) => {
                         is_a_message(&handle);
                         assert!(!handle.starts_with('@') && !handle.contains(char::is_whitespace), "{handle:?}");
                         // Written as a handle, it is read as that again.
-                        let again = account_of(&of)(&format!("@{handle}"));
-                        assert_eq!(again, Ok(Named::Handle(handle)), "{of}");
+                        let again = read_account_ref(&of)(&format!("@{handle}"));
+                        assert_eq!(again, Ok(AccountRef::Handle(handle)), "{of}");
                     }
                     Err(why) => is_about_a_tweet(&why),
                 }

@@ -9,36 +9,39 @@
 //! Any number of updaters share nothing but the queue and the store. A claim is a lease: if a worker dies, its lease
 //! expires and another worker claims its posts. No process has to rescue them.
 //!
-//! # Modules
+//! # Crates
 //!
-//! Twelve folders, the highest first. Imports go downwards only, without cycles between files; `tests/it/layers.rs`
-//! checks both.
+//! The highest first. A crate depends on lower ones only, and within a crate imports go one way, without cycles between
+//! files: `tests/it/layers.rs` checks both. Each crate has a README.
 //!
-//! - [`app`] — the command line ([`app::cli`], a file per subcommand), the wiring, one harness for all roles, the demo
-//! - [`ops`] — page, metrics and probes; reports for people ([`ops::report`]); dead posts ([`ops::dead`])
-//! - [`pipelines`] — schedules and effects of responses. [`pipelines::registry`] has a line per kind.
-//!   [`pipelines::refresh`] is their machine (request, judge, save, promote); [`pipelines::posts`] is the first
-//!   kind, [`pipelines::profiles`] that of accounts. [`pipelines::timelines`] polls, [`pipelines::streams`] listens,
-//!   [`pipelines::media`] fetches files, [`pipelines::relations`] reads lists of followers
-//! - [`config`] — settings: compiled-in defaults, files, the environment; their changes
-//! - [`simulator`] — a faithful fake API, a folder per network
-//! - [`ingest`] — the ways for ids to come in: library call, files, HTTP, the `incoming` set; rebuild and refresh
-//! - [`store`] — the current state of each post and the history of its counts; PostgreSQL or SQLite
-//! - [`providers`] — the seams to the networks ([`providers::lookup`], [`providers::timeline`],
+//! - This one, the program: [`app`] — the command line ([`app::cli`], a file per subcommand), the wiring, one harness for
+//!   all roles, the demo; [`ops`] — page, metrics and probes, reports for people ([`ops::report`]), dead posts
+//!   ([`ops::dead`])
+//! - `crates/collect`: [`pipelines`] — the kinds of work: the schedule of each, and the effects of the API's responses.
+//!   [`pipelines::registry`] has a line per kind. [`pipelines::refresh`] is their machine (request, judge, save,
+//!   promote); [`pipelines::posts`] is the first kind, [`pipelines::profiles`] that of accounts.
+//!   [`pipelines::timelines`] polls, [`pipelines::streams`] listens, [`pipelines::media`] fetches files,
+//!   [`pipelines::relations`] reads lists of followers. [`ingest`] — the ways for ids to come in: library call, files,
+//!   HTTP, the `incoming` set; rebuild and refresh. [`config`] — settings: compiled-in defaults, files, the
+//!   environment; their changes
+//! - `crates/locate`: [`locate`] — languages of posts, countries of profiles; pure
+//! - `crates/store`: [`store`] — the current state of each post and the history of its counts; PostgreSQL or SQLite
+//! - `crates/simulator`: [`simulator`] — a faithful fake API, a folder per network
+//! - `crates/networks`: [`providers`] — the seams to the networks ([`providers::lookup`], [`providers::timeline`],
 //!   [`providers::relations`], [`providers::stream`]), and a folder per network: Twitter v1.1, X API v2, Mastodon,
-//!   Bluesky
-//! - [`engine`] — the delayed queue with leases ([`engine::queue`]), the loop ([`engine::worker`]: permit → claim →
-//!   handle → settle), schedules ([`engine::schedule`]), metrics, health, functions for redis-cli
-//! - [`quota`] — credentials, rate limits, permits, budgets of reads, in one ledger for all processes
-//! - [`model`] — posts and accounts, their ids and states; the networks; names of pipelines
-//! - [`base`] — clock, random numbers (the only source of each), retry, shutdown, reloadable values, failpoints,
-//!   humanized numbers, Redis and SQLite connections
+//!   Bluesky; [`model`] — posts and accounts, their ids and states; the networks; names of pipelines
+//! - `crates/research`: training of the visiting policies, visit orders and partitions from the papers; for benches
+//! - `crates/engine`: [`engine`] — the delayed queue with leases ([`engine::queue`]), the loop ([`engine::worker`]:
+//!   permit → claim → handle → settle), schedules ([`engine::schedule`]), metrics, health, functions for redis-cli;
+//!   [`quota`] — credentials, rate limits, permits, budgets of reads, in one ledger for all processes; [`base`] —
+//!   clock (the only one), random numbers, retry, shutdown, reloadable values, failpoints, humanized
+//!   numbers, Redis and SQLite connections
 //!
 //! # Invariants
 //!
 //! Each invariant names the tests that fail if it does not hold. Besides, `model` checks 1 to 4 in every order of
 //! events at a small size. `simulation::seeds` checks them in random scenarios of the real worker and updater.
-//! `state_machine` checks both queues against the rules of those two.
+//! `state_machine` checks both queues against a reference, `QueueModel`.
 //!
 //! 1. **One place.** An id is delayed (in one lane), leased or dead, or the store has it as ended. Each move adds before
 //!    it removes; of two places, leased wins. —
@@ -63,14 +66,11 @@
 //! 9. **A worker keeps nothing that matters** between two rounds. — `load::kill`
 
 pub mod app;
-pub mod base;
-pub mod config;
-pub mod engine;
-pub mod ingest;
-pub mod model;
 pub mod ops;
-pub mod pipelines;
-pub mod providers;
-pub mod quota;
-pub mod simulator;
-pub mod store;
+
+pub use collect::{config, ingest, pipelines};
+pub use engine::{self, base, quota};
+pub use networks::{model, providers};
+#[cfg(feature = "demo")]
+pub use simulator;
+pub use {locate, store};

@@ -11,8 +11,8 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{Batch, Job, Lane, NewJob, Queue, Verdict};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Worker};
-use twitter_updater::quota::{Credential, CredentialKind, Credentials, Ledger, Pacing, Permit, Used, Window};
+use twitter_updater::engine::worker::{BatchOutcome, ClaimSettings, Handler, HandlerKind, Worker};
+use twitter_updater::quota::{CallRecord, Credential, CredentialKind, Credentials, Ledger, Pacing, Permit, Window};
 
 use super::demand::{Demand, Tally, Waiting, created_at, waiting};
 
@@ -85,9 +85,11 @@ impl Handler for Update {
         "lookup"
     }
 
-    async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
+    async fn handle(&self, batch: &Batch, permit: Permit) -> BatchOutcome {
         tokio::time::sleep(LATENCY).await;
-        self.credentials.used(permit, Used { window: Some(Window::unmetered()), ..Used::default() }).await;
+        self.credentials
+            .record_call(permit, CallRecord { window: Some(Window::unmetered()), ..CallRecord::default() })
+            .await;
         let now = batch.now.now();
         let mut tally = self.tally.lock().unwrap();
         let counts = tally.request(batch.claimed_at);
@@ -107,7 +109,7 @@ impl Handler for Update {
             (job.clone(), Verdict::Reschedule { lane: lane.clone(), due: lane.patience.into() })
         };
         let verdicts = batch.jobs.iter().map(verdict).collect();
-        Handled { verdicts, ..Handled::default() }
+        BatchOutcome { verdicts, ..BatchOutcome::default() }
     }
 }
 
@@ -157,7 +159,7 @@ pub async fn run(
         let worker = Worker {
             name: format!("worker-{worker}"),
             queue: queue.clone(),
-            handling: Handling::Metered(Arc::new(handler), credentials),
+            handling: HandlerKind::Metered(Arc::new(handler), credentials),
             claims: claims.into(),
             early: 0.0.into(),
             concurrency: 4.into(),
@@ -166,7 +168,7 @@ pub async fn run(
             stop: stop.clone(),
         };
         // As they start in life: one by one.
-        let after = load.linger.mul_f64(random::share());
+        let after = load.linger.mul_f64(random::fraction());
         workers.spawn(async move {
             tokio::time::sleep(after).await;
             worker.run().await

@@ -17,7 +17,7 @@ use crate::support::queue_model::Rules;
 pub async fn run(load: Load, ages: &AgeTable, rules: Rules) -> Tally {
     let ages = ages.clone();
     let simulated = move || {
-        let _replayed = random::replayed(load.workers as u64);
+        let _replayed = random::replay_seed(load.workers as u64);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let clock = ServiceClock::starting_at(1_800_000_000_000);

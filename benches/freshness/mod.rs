@@ -75,7 +75,7 @@ fn train(set: &Set, table: &AgeTable) -> Model {
     Training::new(table.clone(), set.horizon).train(&set.cascades).unwrap()
 }
 
-/// Trains on all sets and writes `config/freshness.toml`.
+/// Trains on all sets and writes `crates/engine/models/freshness.toml`.
 fn write(sets: &[Set], table: &AgeTable) {
     assert!(!sets.is_empty(), "--train needs --data FOLDER");
     // The set whose events are known for longest has the tail of the curve, too.
@@ -87,7 +87,7 @@ fn write(sets: &[Set], table: &AgeTable) {
         ..Training::new(table.clone(), set.horizon)
     };
     let model = training.train(&set.cascades).unwrap();
-    save("config/freshness.toml", &model.text());
+    save("crates/engine/models/freshness.toml", &model.to_toml());
 }
 
 /// Into a file of the repository.
@@ -111,7 +111,7 @@ fn each<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
 
 /// Outcomes at each of the [`QUOTAS`]: table, best table, square root, adaptive.
 fn at_each_quota(train_on: &Model, test: &Set, table: &AgeTable, terms: Terms) -> Vec<[Outcome; 4]> {
-    let table = table.until(test.horizon);
+    let table = table.with_lifetime(test.horizon);
     let plain = replay(test, &mut Policy::table(&table, 1.0), terms);
     each(&QUOTAS, |quota| compare(train_on, test, &table, *quota, terms, plain))
 }
@@ -220,7 +220,7 @@ fn of_cohorts(sets: &[Set], table: &AgeTable, splits: u64) -> Table {
             .map(|seed| set.halves(seed))
             .map(|(train_half, test)| (train(&train_half, table), test))
             .collect();
-        let table = table.until(set.horizon);
+        let table = table.with_lifetime(set.horizon);
         for share in [1.0, 0.5] {
             let outcomes = each(&splits, |(model, test)| {
                 let adaptive = replay(test, &mut Policy::adaptive(&table, model, share), terms);
@@ -272,7 +272,7 @@ fn elsewhere(sets: &[Set], table: &AgeTable) -> Table {
     let mut models: Vec<(String, Model)> = sets.iter().map(|set| (set.name.clone(), train(set, table))).collect();
     // One that was trained on one of these sets is among them.
     let embedded = Model::embedded().ok().filter(|model| !sets.iter().any(|set| model.source.starts_with(&set.name)));
-    models.extend(embedded.map(|model| ("config/freshness.toml".to_owned(), model)));
+    models.extend(embedded.map(|model| ("crates/engine/models/freshness.toml".to_owned(), model)));
     for set in sets {
         // A model is no test on the set that it was trained on.
         for (name, model) in models.iter().filter(|(name, _)| *name != set.name) {

@@ -49,7 +49,7 @@ impl Policy {
     }
 
     fn with(table: &AgeTable, model: Model, options: Options, known: Vec<f64>) -> Self {
-        let (model, normaliser) = (Arc::new(model.prepared()), Normaliser::default());
+        let (model, normaliser) = (Arc::new(model.with_derived_fields()), Normaliser::default());
         let schedule = Box::new(Adaptive::new(table.clone(), model.clone(), options, normaliser));
         Self::Priced { table: table.clone(), model, options, schedule, normaliser, known }
     }
@@ -65,7 +65,7 @@ impl Policy {
             }
             Self::Priced { schedule, known, .. } => {
                 let decision = match known.get(cascade) {
-                    Some(multiplier) => schedule.next_at(history, now, Some(*multiplier)),
+                    Some(multiplier) => schedule.next_with_multiplier(history, now, Some(*multiplier)),
                     None => schedule.next(history, now),
                 }?;
                 Some((decision.lane, decision.delay, decision.recent))
@@ -82,7 +82,7 @@ impl Policy {
 
     pub fn day_ends(&mut self, day: &Spending) {
         if let Self::Priced { table, model, options, schedule, normaliser, .. } = self {
-            *normaliser = normaliser.after(day, options.share);
+            *normaliser = normaliser.after_day(day, options.share);
             **schedule = Adaptive::new(table.clone(), model.clone(), *options, *normaliser);
         }
     }

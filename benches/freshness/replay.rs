@@ -238,7 +238,7 @@ impl Run<'_> {
         let created_at = item.history.created_at.unwrap_or(0);
         let cascade = &self.cascades[item.cascade];
         if item.is_measured {
-            self.missed += cascade.missed(item.since - created_at, (now - created_at).min(horizon));
+            self.missed += cascade.loss(item.since - created_at, (now - created_at).min(horizon));
         }
         item.since = now;
         item.history.before = item.history.last;
@@ -259,7 +259,7 @@ impl Run<'_> {
             let created_at = item.history.created_at.unwrap_or(0);
             let from = item.since - created_at;
             if from < self.horizon {
-                self.missed += self.cascades[item.cascade].missed(from, self.horizon);
+                self.missed += self.cascades[item.cascade].loss(from, self.horizon);
             }
         }
     }

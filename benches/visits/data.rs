@@ -8,14 +8,14 @@ use flate2::read::GzDecoder;
 use rand::distr::Open01;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use research::training::ObservedItem;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::schedule::visits::rhythm::{DAY, HOUR};
-use twitter_updater::engine::schedule::visits::train::Observed;
 
 /// Somebody whose posts are known from `from` to `until`; what comes before `split` may be learnt from.
 #[derive(Debug, Clone)]
 pub struct Person {
-    pub observed: Observed,
+    pub observed: ObservedItem,
     pub split: Millis,
     /// The true rate, events per second of mean activity, and the activity by the hour, where they were made by them.
     pub truth: Option<(f64, [f64; 24])>,
@@ -75,7 +75,7 @@ pub fn read(folder: &Path) -> Set {
                 continue;
             }
             events.iter_mut().for_each(|event| *event -= shift);
-            let observed = Observed { events, from: from - shift, until: until - shift };
+            let observed = ObservedItem { events, from: from - shift, until: until - shift };
             set.people.push(Person { observed, split: middle - shift, truth: None });
         }
     }
@@ -126,7 +126,7 @@ pub fn made_up(count: usize, days: Millis, seed: u64) -> Set {
             hour += HOUR;
         }
         events.sort_unstable();
-        let observed = Observed { events, from, until };
+        let observed = ObservedItem { events, from, until };
         Person { observed, split: from + (until - from) / 2, truth: Some((per_s, hours)) }
     };
     let people = (0..count).map(|_| person(&mut random)).collect();

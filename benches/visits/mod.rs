@@ -10,11 +10,11 @@ mod rivals;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use research::training::{ObservedItem, Training};
 use serde_json::json;
 use twitter_updater::engine::schedule::adaptive::Spend;
 use twitter_updater::engine::schedule::visits::coefficients::{Coefficients, INPUTS};
 use twitter_updater::engine::schedule::visits::rhythm::DAY;
-use twitter_updater::engine::schedule::visits::train::{Observed, Training};
 use twitter_updater::engine::schedule::visits::{Options, Policy, Visits};
 
 use self::data::Set;
@@ -80,19 +80,19 @@ fn training(set: &Set) -> Training {
     }
 }
 
-fn learnt(set: &Set) -> Vec<Observed> {
+fn learnt(set: &Set) -> Vec<ObservedItem> {
     let first = |person: &data::Person| {
         let (from, until) = (person.observed.from, person.split);
-        Observed { events: person.observed.between(from, until).to_vec(), from, until }
+        ObservedItem { events: person.observed.events_between(from, until).to_vec(), from, until }
     };
     set.people.iter().map(first).collect()
 }
 
-/// Trains and writes `config/visits.toml`.
+/// Trains and writes `crates/engine/models/visits.toml`.
 fn write(given: &Given) {
     let folder = given.folders.first().expect("--train needs --data FOLDER");
-    let file = "config/visits.toml";
-    let text = train(&data::read(folder)).text();
+    let file = "crates/engine/models/visits.toml";
+    let text = train(&data::read(folder)).to_toml();
     std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), text).unwrap();
     eprintln!("written: {file}");
 }

@@ -4,12 +4,12 @@
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
+use research::organ_pipe::organ_pipe_order;
+use research::partition::{loads, partition_alternating, partition_longest_first};
 use serde_json::json;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::schedule::visits::classes;
 use twitter_updater::engine::schedule::visits::hash;
-use twitter_updater::engine::schedule::visits::partition::{alternating, loads, longest_first};
-use twitter_updater::engine::schedule::visits::poisson::organ_pipe;
 use twitter_updater::engine::schedule::visits::rhythm::{DAY, HOUR, Rhythm};
 
 use super::data::{self, Person};
@@ -40,7 +40,8 @@ pub fn order(size: Size) -> Table {
         };
         let mut turn: Vec<usize> = (0..rates.len()).collect();
         turn.shuffle(&mut random);
-        let [turn, pipe, best] = [turn, organ_pipe(&rates), best_order(&rates, days)].map(|order| collect(&order));
+        let [turn, pipe, best] =
+            [turn, organ_pipe_order(&rates), best_order(&rates, days)].map(|order| collect(&order));
         let gain = |of: f64| (of / turn - 1.0) * 100.0;
         table.row(vec![
             json!(rates.len()),
@@ -81,13 +82,13 @@ fn by_hours(person: &Person, rules: &hash::Rules) -> (u64, u64) {
     let mut hour = observed.from;
     while hour < observed.until {
         if hour.rem_euclid(DAY) == 0 {
-            rhythm.see(observed.between(hour - DAY, hour), hour, &classes::Rules::default());
+            rhythm.record_visit(observed.events_between(hour - DAY, hour), hour, &classes::Rules::default());
         }
-        expected += hash::of_hour(rules, &rhythm, hour);
+        expected += hash::expected_in_hour(rules, &rhythm, hour);
         hour += HOUR;
         if expected >= rules.events || hour - seen >= rules.span {
             visits += 1;
-            found += (observed.between(seen, hour).len() as u64).min(PAGE);
+            found += (observed.events_between(seen, hour).len() as u64).min(PAGE);
             (seen, expected) = (hour, 0.0);
         }
     }
@@ -102,7 +103,7 @@ fn in_turn(people: &[Person], visits: f64) -> f64 {
         let span = (observed.until - observed.from) as f64 / visits;
         let whole = visits as u64;
         let moment = |at: u64| observed.from + (span * at as f64) as Millis;
-        let of = |at: u64| (observed.between(moment(at), moment(at + 1)).len() as u64).min(PAGE) as f64;
+        let of = |at: u64| (observed.events_between(moment(at), moment(at + 1)).len() as u64).min(PAGE) as f64;
         found += (0..whole).map(of).sum::<f64>() + (visits - whole as f64) * of(whole);
     }
     found
@@ -199,8 +200,8 @@ pub fn partitions(size: Size) -> Table {
             })
             .collect();
         let by_lot = draws.iter().sum::<f64>() / draws.len() as f64;
-        let turns = spread(&loads(&rates, &alternating(&rates, halvings), parts));
-        let longest = spread(&loads(&rates, &longest_first(&rates, parts), parts));
+        let turns = spread(&loads(&rates, &partition_alternating(&rates, halvings), parts));
+        let longest = spread(&loads(&rates, &partition_longest_first(&rates, parts), parts));
         table.row(vec![
             json!(users),
             json!(parts),

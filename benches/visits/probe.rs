@@ -30,12 +30,12 @@ pub fn probed(set: &Set, every: Millis) -> Probed {
         let mut now = person.split + every * (at as Millis / 100 % 20) / 20;
         let mut seen = person.split;
         while now < observed.until {
-            let found = observed.between(seen, now);
+            let found = observed.events_between(seen, now);
             visits += f64::from(u8::from(!found.is_empty()));
             delays.extend(found.iter().map(|event| now - event));
             (seen, now) = (now, now + every);
         }
-        delays.extend(observed.between(seen, observed.until + 1).iter().map(|event| observed.until - event));
+        delays.extend(observed.events_between(seen, observed.until + 1).iter().map(|event| observed.until - event));
     }
     delays.sort_unstable();
     let mean = delays.iter().map(|delay| *delay as f64).sum::<f64>() / delays.len().max(1) as f64;

@@ -12,7 +12,7 @@ use twitter_updater::engine::schedule::visits::Visits;
 use twitter_updater::engine::schedule::visits::coefficients::Coefficients;
 use twitter_updater::engine::schedule::visits::forecast::Forecast;
 use twitter_updater::engine::schedule::visits::rhythm::{DAY, Rhythm};
-use twitter_updater::engine::schedule::{Known, Schedule};
+use twitter_updater::engine::schedule::{Schedule, ScheduledItem};
 
 use super::data::{Person, Set};
 use crate::support::queue_model::{Claimed, QueueModel};
@@ -84,28 +84,28 @@ impl<'a> Visited<'a> {
 
     fn visit(&mut self, now: Millis, visits: &Visits, sums: &mut Sums) {
         let Person { observed, split, .. } = self.person;
-        let found = observed.between(self.seen, now);
+        let found = observed.events_between(self.seen, now);
         if now >= *split {
             sums.visits += 1.0;
             let measured = found.iter().filter(|event| *event >= split);
             sums.delays.extend(measured.map(|event| now - event));
             self.newest += usize::from(found.last().is_some_and(|last| last >= split));
         }
-        self.rhythm.see(found, now, &visits.options().classes);
+        self.rhythm.record_visit(found, now, &visits.options().classes);
         self.seen = now;
     }
 
-    fn known(&self) -> Known<'_> {
-        Known { rhythm: Some(&self.rhythm), ..Known::new(&self.id, None) }
+    fn known(&self) -> ScheduledItem<'_> {
+        ScheduledItem { rhythm: Some(&self.rhythm), ..ScheduledItem::new(&self.id, None) }
     }
 
     fn end(self, sums: &mut Sums) {
         let Person { observed, split, .. } = self.person;
-        let rest = observed.between(self.seen.max(*split), observed.until + 1);
+        let rest = observed.events_between(self.seen.max(*split), observed.until + 1);
         sums.delays.extend(rest.iter().map(|event| observed.until - event));
         sums.days += (observed.until - split) as f64 / DAY as f64;
         sums.newest += self.newest as f64;
-        let all = observed.between(*split, observed.until + 1).len();
+        let all = observed.events_between(*split, observed.until + 1).len();
         if all > 0 {
             sums.shares.push(self.newest as f64 / all as f64);
         }
@@ -144,7 +144,7 @@ pub fn alone(set: &Set, visits: &Visits, certain: Option<&Coefficients>) -> Outc
 
 /// The price at which `per_day` visits of a person and day are made, as a multiple of the schedule's own, and what comes of it.
 pub fn at_calls(set: &Set, visits: &Visits, per_day: f64, certain: Option<&Coefficients>) -> (f64, Outcome) {
-    let at = |price: f64| alone(set, &visits.clone().normalised(Normaliser { price, level: 1.0 }), certain);
+    let at = |price: f64| alone(set, &visits.clone().with_normaliser(Normaliser { price, level: 1.0 }), certain);
     let (mut price, mut outcome) = (1.0, at(1.0));
     for _ in 0..8 {
         let off = outcome.calls / per_day;
@@ -197,7 +197,7 @@ pub fn at_quota(set: &Set, visits: &Visits, per_day: f64) -> Outcome {
             given += f64::from(u8::from(is_measured));
             turn += 1;
             let token = turn.to_string();
-            let early = visits.early();
+            let early = visits.max_earliness();
             let request =
                 ClaimRequest { token: &token, limit: 1, linger: Duration::ZERO, lookahead: 0.0, early, lease: LEASE };
             let Claimed::Batch { deadline, jobs, .. } = queue.claim(at, &request) else { continue };
@@ -213,9 +213,9 @@ pub fn at_quota(set: &Set, visits: &Visits, per_day: f64) -> Outcome {
             assert!(queue.settle(at, deadline, &verdicts).into_iter().all(|settled| settled));
         }
         if (now + WINDOW).div_euclid(DAY) > now.div_euclid(DAY) {
-            normaliser = normaliser.after(&day, 1.0);
+            normaliser = normaliser.after_day(&day, 1.0);
             day = Spending::default();
-            visits = visits.normalised(normaliser);
+            visits = visits.with_normaliser(normaliser);
         }
         now += WINDOW;
     }

@@ -7,43 +7,41 @@ use futures::future::join_all;
 use reqwest::Url;
 
 use super::{Apis, callers};
-use crate::config::{Settings, masked};
-use crate::model::provider::Provider;
-use crate::pipelines::kind::Registered;
-use crate::providers::http::{HttpClient, HttpOptions};
-use crate::simulator;
+use collect::config::{Settings, masked};
+use collect::pipelines::kind::RegisteredPipeline;
+use networks::model::provider::Provider;
+use networks::providers::http::{HttpClient, HttpOptions, SIMULATOR_SERVER};
 
-/// Time limit for the check if an address is a simulator's; a role waits for it at the start.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit for the check of an address for a simulator; a role waits for it at the start.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Logs the API of each pipeline once. Asks an address in clear text, without a credential, if it is a simulator's; one
-/// with TLS is not.
-pub async fn announce_apis(settings: &Settings, pipelines: impl IntoIterator<Item = &Registered>) -> Apis {
+/// Logs the API of each pipeline once. Checks plain-text addresses, without a credential, for a simulator: a simulator
+/// has no TLS.
+pub async fn announce_apis(settings: &Settings, pipelines: impl IntoIterator<Item = &RegisteredPipeline>) -> Apis {
     let metered = pipelines.into_iter().filter(|one| one.is_metered());
     let providers: BTreeMap<String, Provider> =
         metered.map(|one| (one.id.provider.to_string(), one.id.provider.clone())).collect();
-    let described = join_all(providers.iter().map(async |(name, provider)| {
-        let words = api_in_words(settings, provider)?;
+    let descriptions = join_all(providers.iter().map(async |(name, provider)| {
+        let description = describe_api(settings, provider)?;
         let is_simulated = is_simulator(settings, provider).await;
-        Some((name.clone(), if is_simulated { format!("simulated API at {words}") } else { words }))
+        Some((name.clone(), if is_simulated { format!("simulated API at {description}") } else { description }))
     }));
-    let apis: Apis = described.await.into_iter().flatten().collect();
+    let apis: Apis = descriptions.await.into_iter().flatten().collect();
     for (provider, api) in &apis {
-        tracing::info!(provider, api, "calls this API");
+        tracing::info!(provider, api, "the process calls this API");
     }
     apis
 }
 
 /// Address and kinds of credentials of the API; `None` if the settings contain none.
-pub fn api_in_words(settings: &Settings, provider: &Provider) -> Option<String> {
+pub fn describe_api(settings: &Settings, provider: &Provider) -> Option<String> {
     let (_, api) = settings.api(provider).ok()?;
     let kinds: BTreeSet<String> = callers(settings, provider).ok()?.iter().map(|(_, kind)| kind.to_string()).collect();
     let kinds = kinds.into_iter().collect::<Vec<_>>().join(" and ");
     Some(format!("{}, credentials: {kinds}", strip_secrets(api)))
 }
 
-/// Removes user, password, query and fragment from an address. An address that may have a password elsewhere is not
-/// shown.
+/// Removes user, password, query and fragment from an address. Hides an address that may have a password elsewhere.
 fn strip_secrets(api: &str) -> String {
     let masked = masked(api);
     let Ok(mut url) = Url::parse(&masked) else { return masked };
@@ -55,17 +53,18 @@ fn strip_secrets(api: &str) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
+/// Configured address of the API; `None` if the provider is not configured or the address is invalid.
 pub(super) fn api_address(settings: &Settings, provider: &Provider) -> Option<Url> {
     Url::parse(settings.api(provider).ok()?.1).ok()
 }
 
 async fn is_simulator(settings: &Settings, provider: &Provider) -> bool {
     let Some(mut address) = api_address(settings, provider) else { return false };
-    let options = HttpOptions { timeout: PATIENCE, connect_timeout: PATIENCE, ..HttpOptions::default() };
+    let options = HttpOptions { timeout: PROBE_TIMEOUT, connect_timeout: PROBE_TIMEOUT, ..HttpOptions::default() };
     let (true, Ok(http)) = (address.scheme() == "http", HttpClient::new(&options)) else { return false };
     address.set_path("/simulator/stats");
     address.set_query(None);
-    http.server(address).await.is_some_and(|name| name == simulator::SERVER_NAME)
+    http.server_header(address).await.is_some_and(|name| name == SIMULATOR_SERVER)
 }
 
 #[cfg(test)]

@@ -4,29 +4,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::clock::Millis;
-use crate::base::reload::Reloadable;
-use crate::base::shutdown::Stop;
-use crate::engine::queue::Queue;
-use crate::engine::schedule::adaptive::budget::{Normaliser, Spending};
-use crate::engine::schedule::{Corrected, Known};
 use crate::ops::normaliser;
-use crate::quota::{CredentialStatus, Credentials};
-use crate::store::{Learnt, Store};
+use engine::base::clock::Millis;
+use engine::base::reload::Reloadable;
+use engine::base::shutdown::Stop;
+use engine::queue::Queue;
+use engine::quota::{CredentialStatus, Credentials};
+use engine::schedule::adaptive::budget::{Normaliser, Spending};
+use engine::schedule::{CorrectedSchedule, ScheduledItem};
+use store::{BudgetCorrections, Store};
 
 /// Pause between two reads of the corrections.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Pause between two corrections, ms.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// Interval of the corrections, ms.
 const DAY_MS: Millis = 86_400_000;
 
 #[derive(Debug, Clone)]
-pub struct Paid {
+pub struct MeteredEndpoint {
     pub credentials: Arc<Credentials>,
     pub endpoint: &'static str,
     pub batch_limit: usize,
 }
 
-impl Paid {
+impl MeteredEndpoint {
     /// Ids per second of the quota; `None` if it has no limit, or is not fully known.
     async fn ids_per_s(&self) -> Result<Option<f64>, String> {
         let statuses = self.credentials.statuses(self.endpoint).await.map_err(|error| error.to_string())?;
@@ -39,24 +39,24 @@ impl Paid {
 /// Budget of one pipeline, maintained by one of its workers.
 #[derive(Debug)]
 pub struct CallBudget {
-    /// Queue of the pipeline; it counts the calls.
+    /// Queue that counts the calls of the pipeline.
     pub queue: Arc<dyn Queue>,
     pub store: Arc<dyn Store>,
     pub name: String,
-    pub schedule: Corrected,
-    pub paid: Paid,
-    /// [`Worker::early`](crate::engine::worker::Worker::early) of this worker.
+    pub schedule: CorrectedSchedule,
+    pub metered: MeteredEndpoint,
+    /// Largest earliness of the claims of this worker, which the budget changes.
     pub early: Reloadable<f64>,
 }
 
-fn learnt(at: Millis, by: Normaliser, total: Spending) -> Learnt {
+fn new_record(at: Millis, by: Normaliser, total: Spending) -> BudgetCorrections {
     let Spending { calls, table_calls, events, average_events } = total;
-    Learnt { at, price: by.price, level: by.level, calls, table_calls, events, average_events }
+    BudgetCorrections { at, price: by.price, level: by.level, calls, table_calls, events, average_events }
 }
 
-/// Returns the counts at the start of the current day.
-fn counted(learnt: &Learnt) -> Spending {
-    let Learnt { calls, table_calls, events, average_events, .. } = *learnt;
+/// Counts at the start of the current day.
+fn recorded_spending(record: &BudgetCorrections) -> Spending {
+    let BudgetCorrections { calls, table_calls, events, average_events, .. } = *record;
     Spending { calls, table_calls, events, average_events }
 }
 
@@ -64,75 +64,75 @@ impl CallBudget {
     /// Works until the process stops. Retries a queue or a store that is down in the next round.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
-            if let Err(error) = self.look().await {
-                tracing::debug!(error, "the budget of the schedule cannot be looked at");
+            if let Err(error) = self.update().await {
+                tracing::debug!(error, "the call budget of the schedule cannot be updated: the next round tries again");
             }
-            stop.sleep(LOOK_EVERY).await;
+            stop.sleep(CHECK_INTERVAL).await;
         }
     }
 
     /// Applies the stored corrections. The leading worker makes new ones when a day is over.
-    pub async fn look(&self) -> Result<(), String> {
+    pub async fn update(&self) -> Result<(), String> {
         let schedule = self.schedule.schedule.load();
-        if schedule.spending(&Known::default(), 0).is_none() {
-            self.spend_early(0.0);
+        if schedule.spending(&ScheduledItem::default(), 0).is_none() {
+            self.set_early_share(0.0);
             return Ok(());
         }
-        let quota = self.paid.ids_per_s().await?;
+        let quota = self.metered.ids_per_s().await?;
         // Without a known limit, nothing would hold early calls back.
-        self.spend_early(if quota.is_some() { schedule.early() } else { 0.0 });
+        self.set_early_share(if quota.is_some() { schedule.max_earliness() } else { 0.0 });
         let namespace = self.queue.namespace();
-        let known = self.store.learnt(namespace).await.map_err(|error| error.to_string())?;
+        let known = self.store.corrections(namespace).await.map_err(|error| error.to_string())?;
         if let Some(known) = &known {
-            self.take_over(normaliser(known));
+            self.set_normaliser(normaliser(known));
         }
-        let stats = self.queue.brief().await.map_err(|error| error.to_string())?;
-        if !stats.is_first(&self.name) {
+        let stats = self.queue.brief_stats().await.map_err(|error| error.to_string())?;
+        if !stats.is_first_worker(&self.name) {
             return Ok(());
         }
-        let total = Spending::of_counters(&stats.counters);
+        let total = Spending::from_counters(&stats.counters);
         let (by, day) = match &known {
             // A future date comes from a wrong clock, and so do its counts: count the day again.
             Some(known) if known.at > stats.now_ms => (normaliser(known), Spending::default()),
             Some(known) if stats.now_ms - known.at < DAY_MS => return Ok(()),
-            Some(known) => match total.since(counted(known)) {
+            Some(known) => match total.since(recorded_spending(known)) {
                 Some(day) => {
                     let table_per_s = day.table_calls * 1e3 / (stats.now_ms - known.at) as f64;
-                    let share = schedule.share(quota.map(|quota| quota / table_per_s));
-                    if !Normaliser::is_enough(&day, share) {
+                    let share = schedule.call_share(quota.map(|quota| quota / table_per_s));
+                    if !Normaliser::has_enough_calls(&day, share) {
                         return Ok(()); // a small system counts for more than a day
                     }
-                    (normaliser(known).after(&day, share), day)
+                    (normaliser(known).after_day(&day, share), day)
                 }
                 // A lost queue counts from 0: count the next day again.
                 None => (normaliser(known), Spending::default()),
             },
             None => (Normaliser::default(), Spending::default()),
         };
-        let next = learnt(stats.now_ms, by, total);
+        let next = new_record(stats.now_ms, by, total);
         let before = known.map(|known| known.at);
-        if self.store.learn(namespace, before, &next).await.map_err(|error| error.to_string())? {
+        if self.store.replace_corrections(namespace, before, &next).await.map_err(|error| error.to_string())? {
             let Normaliser { price, level } = by;
             let Spending { calls, table_calls, .. } = day;
-            tracing::info!(namespace, price, level, calls, table_calls, "the budget of the schedule is corrected");
-            self.take_over(by);
+            tracing::info!(namespace, price, level, calls, table_calls, "the call budget of the schedule is corrected");
+            self.set_normaliser(by);
         }
         Ok(())
     }
 
-    fn spend_early(&self, early: f64) {
+    fn set_early_share(&self, early: f64) {
         if *self.early.load() != early {
             let namespace = self.queue.namespace();
             tracing::info!(
                 namespace,
                 early,
-                "idle quota is spent on ids that are due within this share of their patience"
+                "idle quota is spent on ids that are due within this share of their interval"
             );
             self.early.set(early);
         }
     }
 
-    fn take_over(&self, by: Normaliser) {
+    fn set_normaliser(&self, by: Normaliser) {
         if *self.schedule.by.load() != by {
             self.schedule.by.set(by);
         }

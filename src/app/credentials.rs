@@ -5,16 +5,15 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::{Service, tuning};
-use crate::base::reload::Reloadable;
-use crate::config::{BEARER, BadConfig, Settings};
-use crate::model::provider::Provider;
-use crate::providers::registry::capabilities;
-use crate::quota::{Budget, Caller, Credential, CredentialKind, Credentials};
+use collect::config::{BEARER, BadConfig, Settings};
+use engine::base::reload::Reloadable;
+use engine::quota::{Budget, Caller, Credential, CredentialKind, Credentials};
+use networks::model::provider::Provider;
+use networks::providers::registry::capabilities;
 
 const ANONYMOUS: &str = "anonymous";
 
-/// Returns the configured credentials, or the anonymous one if there are none. Without credentials, an API that needs
-/// one is an error.
+/// Returns the configured credentials, or the anonymous one if there are none. An error if the API needs a credential.
 pub fn credentials(settings: &Settings, provider: &Provider) -> Result<Vec<Credential>> {
     let named = settings.every_credential(provider)?;
     if !named.is_empty() {
@@ -33,8 +32,7 @@ pub fn credentials(settings: &Settings, provider: &Provider) -> Result<Vec<Crede
     Ok(vec![Credential { name: ANONYMOUS.to_owned(), kind: CredentialKind::Anonymous }])
 }
 
-/// Returns the names of the [`credentials`] and the caller type of each, in the same order. Reads no secret; a bearer
-/// token that only the environment gives is known by its name.
+/// Returns the names of the [`credentials`] and the caller type of each, in the same order. Reads no secret.
 pub fn callers(settings: &Settings, provider: &Provider) -> Result<Vec<(String, Caller)>> {
     let named = settings.callers(provider)?;
     let (_, api) = settings.api(provider)?;
@@ -58,7 +56,7 @@ pub async fn open_credentials(settings: &Settings, service: &Service, provider: 
 }
 
 /// Opens the ledger without credentials, for a pipeline that needs no quota.
-pub(super) async fn no_credentials(
+pub(super) async fn open_ledger_only(
     settings: &Settings,
     service: &Service,
     provider: &Provider,
@@ -67,6 +65,7 @@ pub(super) async fn no_credentials(
     Ok(Arc::new(Credentials::new(Vec::new(), ledger, updater.pacing, updater.lease)))
 }
 
+/// Budget of reads, which changes with the settings; `None` if the provider charges no ids.
 #[must_use]
 pub fn live_budget(settings: &Settings, provider: &Provider) -> Option<Reloadable<Budget>> {
     tuning::budget(settings, capabilities(provider)).map(Reloadable::new)

@@ -1,5 +1,5 @@
-//! The whole system in one process, with nothing installed: simulated API, starter, updater, the page of `ops`, and a
-//! view in the terminal. The updater works as everywhere; only the intervals are short (`config/demo.toml`).
+//! The whole system in one process: simulated API, starter, updater, the page of `ops`, and a view in the terminal.
+//! Only the intervals are shorter than elsewhere (`config/demo.toml`).
 
 mod accounts;
 pub mod community;
@@ -18,33 +18,33 @@ use serde::Serialize;
 use self::accounts::AccountsSummary;
 use self::community::CommunitySummary;
 pub use self::stage::DemoOptions;
-use self::stage::{files, listen, site};
-use crate::app::{self, Monitored, Shared};
-use crate::base::clock::{self, Millis, Stopwatch};
-use crate::base::humanize::cut;
-use crate::base::shutdown::Stop;
-use crate::config::Settings;
-use crate::engine::metrics::Metrics;
-use crate::engine::queue::{Queue, Stats};
-use crate::engine::schedule::age::AgeTable;
-use crate::ingest::{Queued, Starter};
-use crate::model::post::Ingested;
-use crate::model::post::ItemState;
-use crate::model::provider::Provider;
-use crate::pipelines::kind::Registered;
-use crate::pipelines::posts::posts_of;
-use crate::pipelines::profiles::profiles_of;
-use crate::pipelines::registry::Registry;
-use crate::simulator::{self, SimulatorOptions};
-use crate::store::{StateCounts, Store, Way};
+use self::stage::{bind_page, create_files, open_page};
+use crate::app::{self, MonitoredPipeline, SharedServices};
+use collect::config::Settings;
+use collect::ingest::{Queued, Starter};
+use collect::pipelines::kind::RegisteredPipeline;
+use collect::pipelines::posts::posts_pipeline;
+use collect::pipelines::profiles::profiles_pipeline;
+use collect::pipelines::registry::Registry;
+use engine::base::clock::{self, Millis, Stopwatch};
+use engine::base::humanize::truncate_chars;
+use engine::base::shutdown::Stop;
+use engine::metrics::Metrics;
+use engine::queue::{Queue, Stats};
+use engine::schedule::age::AgeTable;
+use networks::model::post::Ingested;
+use networks::model::post::ItemState;
+use networks::model::provider::Provider;
+use simulator::{self, SimulatorOptions};
+use store::{StateCounts, Store, Way};
 
 const BATCH: usize = 250;
-const FRAME: Duration = Duration::from_millis(500);
-const SHOWN: usize = 4;
+const FRAME_INTERVAL: Duration = Duration::from_millis(500);
+const SHOWN_POSTS: usize = 4;
 /// Maximum width of the view in characters.
 const COLUMNS: usize = 80;
-/// Time in which new posts double the initial number.
-const COME_IN: Duration = Duration::from_secs(1_000);
+/// Time in which as many new posts arrive as there were at the start.
+const DOUBLING_TIME: Duration = Duration::from_secs(1_000);
 
 /// Mean time between two changes of a simulated account.
 const ACCOUNT_CHANGES: Duration = Duration::from_secs(15);
@@ -61,8 +61,8 @@ pub async fn run_community(
     announce: impl FnOnce(&str) -> Result<()>,
     stop: Stop,
 ) -> Result<CommunitySummary> {
-    let server = listen(options.ops).await?;
-    let _temporary = files(&mut settings, options.dir.as_deref())?;
+    let server = bind_page(options.ops).await?;
+    let _temporary = create_files(&mut settings, options.dir.as_deref())?;
     community::run(settings, &options, registry, server, announce, &stop).await
 }
 
@@ -78,7 +78,7 @@ pub struct Summary {
     pub ended: u64,
     /// Posts that are not delayed, leased, dead or ended.
     pub lost: u64,
-    /// Posts in two places.
+    /// Posts that the queue has twice.
     pub doubled: u64,
     /// Lateness of claims, 99th percentile, ms.
     pub late_p99_ms: Millis,
@@ -87,9 +87,9 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns true if each id is in exactly one place.
+    /// Returns true if each id is exactly once in the queue, or ended.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub fn is_consistent(&self) -> bool {
         self.lost == 0 && self.doubled == 0 && self.accounts.as_ref().is_none_or(|accounts| accounts.lost == 0)
     }
 }
@@ -117,43 +117,46 @@ pub async fn run(
     announce: impl FnOnce(&str) -> Result<()>,
     stop: Stop,
 ) -> Result<Summary> {
-    let server = listen(options.ops).await?;
-    let _temporary = files(&mut settings, options.dir.as_deref())?;
+    let server = bind_page(options.ops).await?;
+    let _temporary = create_files(&mut settings, options.dir.as_deref())?;
+    let mut simulated = app::simulator_options(&settings.simulator);
     if options.accounts {
         settings.accounts.collect = true;
-        settings.simulator = SimulatorOptions {
+        simulated = SimulatorOptions {
             account_changes: ACCOUNT_CHANGES,
             accounts_gone: ACCOUNTS_GONE,
             account_away: ACCOUNT_AWAY,
             accounts_since: clock::wall_ms(),
-            ..settings.simulator
+            ..simulated
         };
     }
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let api = simulator::start(anywhere, settings.simulator.clone()).await?;
-    settings.ask_everything_at(&api.base_url());
+    let api = simulator::start(anywhere, simulated).await?;
+    settings.set_all_api_addresses(&api.base_url());
     let provider = settings.provider()?;
 
-    let posts = posts_of(&provider);
+    let posts = posts_pipeline(&provider);
     let mut kinds = vec![posts.clone()];
-    kinds.extend(options.accounts.then(|| profiles_of(&provider)));
-    let (shared, queues) = Shared::open(&settings, &kinds).await?;
-    let shared = Shared { apis: app::announce_apis(&settings, &kinds).await, ..shared };
+    kinds.extend(options.accounts.then(|| profiles_pipeline(&provider)));
+    let (shared, queues) = SharedServices::open(&settings, &kinds).await?;
+    let shared = SharedServices { apis: app::announce_apis(&settings, &kinds).await, ..shared };
     let lease = settings.updater.lease;
-    let monitored = |kind: &Registered| Monitored::new(&settings, kind.clone(), kind.namespace(), lease, stop.clone());
-    let pipelines: Vec<Monitored> = kinds.iter().map(monitored).collect();
+    let monitored = |kind: &RegisteredPipeline| {
+        MonitoredPipeline::new(&settings, kind.clone(), kind.namespace(), lease, stop.clone())
+    };
+    let pipelines: Vec<MonitoredPipeline> = kinds.iter().map(monitored).collect();
     let each = queues.iter().zip(&pipelines);
     let opening =
         try_join_all(each.map(|(queue, one)| app::open_updater(&shared, queue.clone(), one, pipelines.clone())));
     let opened = stop.token().run_until_cancelled(opening).await;
-    let updaters = opened.context("it was stopped before it began")??;
+    let updaters = opened.context("the demo was stopped before it started")??;
     // The first queue is that of the posts.
     let (queue, pipeline) = (queues[0].clone(), pipelines[0].clone());
     let accounts = queues.get(1).cloned();
     let serving = match server {
         Some(server) => {
             let shown: Vec<_> = kinds.iter().zip(&queues).collect();
-            let site = site(&settings, &shared, &shown, &stop).await?;
+            let site = open_page(&settings, &shared, &shown, &stop).await?;
             announce(&format!("the page is at http://{}/", server.addr()))?;
             Some(tokio::spawn(server.run(site.router(), std::future::pending())))
         }
@@ -162,31 +165,31 @@ pub async fn run(
     let updating: Vec<_> = updaters.into_iter().map(|updater| tokio::spawn(updater.run())).collect();
     let starter =
         app::starter(&settings, &posts, queue.clone(), Some(shared.database.store.clone()), pipeline.schedule);
-    let tweets = some_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
+    let tweets = create_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
     let mut view = View::new(&tweets, queue, shared.database.store, pipeline.metrics);
     view.accounts = accounts;
-    let starter = starter.by(Way::of("demo"));
-    let (ids, scheduled) = show(&mut view, &starter, &provider, &tweets, options.run_for, &stop).await?;
+    let starter = starter.with_way(Way::new("demo"));
+    let (ids, scheduled) = enqueue_and_draw(&mut view, &starter, &provider, &tweets, options.run_for, &stop).await?;
     stop.drain();
     for updating in updating {
         updating.await.context("the updater failed")??;
     }
     view.text.finish();
     let collected = match &view.accounts {
-        Some(queue) => Some(accounts::summary(&**queue, &*view.store, api.people(), &provider).await?),
+        Some(queue) => Some(accounts::summarize(&**queue, &*view.store, api.people(), &provider).await?),
         None => None,
     };
     if let Some(serving) = serving {
         serving.abort();
     }
     api.stop().await;
-    let summary = summary(&ids, scheduled, &view).await?;
+    let summary = summarize(&ids, scheduled, &view).await?;
     Ok(Summary { accounts: collected, ..summary })
 }
 
-/// Enqueues the posts, then new ones as they come, and draws the view until the time is up or a stop. Returns the ids
-/// and the number of scheduled ones.
-async fn show(
+/// Enqueues the posts and then new ones, and draws the view, until `run_for` has passed or a stop. Returns the ids and
+/// the number of scheduled posts.
+async fn enqueue_and_draw(
     view: &mut View,
     starter: &Starter,
     provider: &Provider,
@@ -207,19 +210,19 @@ async fn show(
     let end = async {
         match run_for {
             Some(span) => stop.sleep(span.saturating_sub(view.watch.elapsed())).await,
-            None => stop.draining().await,
+            None => stop.wait_for_drain().await,
         }
     };
     let drawing = async {
         loop {
-            tokio::time::sleep(FRAME).await;
+            tokio::time::sleep(FRAME_INTERVAL).await;
             if let Err(error) = view.draw().await {
                 return error;
             }
         }
     };
     // Keeps posts of every age present, for any duration.
-    let gap = COME_IN.div_f64(tweets.len().max(1) as f64);
+    let gap = DOUBLING_TIME.div_f64(tweets.len().max(1) as f64);
     let coming = async {
         for n in u32::try_from(tweets.len()).unwrap_or(u32::MAX).. {
             tokio::time::sleep(gap).await;
@@ -241,7 +244,7 @@ async fn show(
 }
 
 /// Creates posts of all ages in the table: most are young, and a few are near their end.
-fn some_tweets(provider: &Provider, ages: &AgeTable, tweets: u32, now: Millis) -> Vec<Ingested> {
+fn create_tweets(provider: &Provider, ages: &AgeTable, tweets: u32, now: Millis) -> Vec<Ingested> {
     let brackets = ages.brackets();
     let lower = |at: usize| if at == 0 { 0 } else { brackets[at - 1].under };
     (0..tweets)
@@ -257,7 +260,7 @@ fn some_tweets(provider: &Provider, ages: &AgeTable, tweets: u32, now: Millis) -
         .collect()
 }
 
-async fn summary(ids: &[String], scheduled: u64, View { queue, store, metrics, .. }: &View) -> Result<Summary> {
+async fn summarize(ids: &[String], scheduled: u64, View { queue, store, metrics, .. }: &View) -> Result<Summary> {
     let namespace = queue.namespace();
     let (mut lost, mut doubled) = (0, 0);
     for ids in ids.chunks(1_000) {
@@ -284,12 +287,12 @@ async fn summary(ids: &[String], scheduled: u64, View { queue, store, metrics, .
         ended,
         lost,
         doubled,
-        late_p99_ms: metrics.lateness(99.0),
+        late_p99_ms: metrics.lateness_percentile(99.0),
         accounts: None,
     })
 }
 
-/// View in the terminal; hidden if standard error is not one.
+/// View in the terminal; hidden if standard error is no terminal.
 struct View {
     queue: Arc<dyn Queue>,
     accounts: Option<Arc<dyn Queue>>,
@@ -311,16 +314,16 @@ impl View {
             text.set_style(style);
         }
         // A few, spread over all.
-        let step = (tweets.len() / SHOWN).max(1);
-        let shown = tweets.iter().step_by(step).take(SHOWN).map(|tweet| tweet.id.clone()).collect();
+        let step = (tweets.len() / SHOWN_POSTS).max(1);
+        let shown = tweets.iter().step_by(step).take(SHOWN_POSTS).map(|tweet| tweet.id.clone()).collect();
         let (accounts, watch, drawn) = (None, Stopwatch::start(), Duration::ZERO);
         Self { queue, accounts, store, metrics, watch, lines, text, shown, drawn }
     }
 
-    /// Draws at most once per `FRAME`.
+    /// Draws at most once per `FRAME_INTERVAL`.
     async fn draw_when_due(&mut self) -> Result<()> {
         let elapsed = self.watch.elapsed();
-        if elapsed >= self.drawn + FRAME {
+        if elapsed >= self.drawn + FRAME_INTERVAL {
             self.drawn = elapsed;
             self.draw().await?;
         }
@@ -352,8 +355,8 @@ impl View {
             counters.found.get() + counters.withheld.get(),
             counters.unavailable.get(),
             counters.ended.get(),
-            metrics.lateness(50.0),
-            metrics.lateness(99.0),
+            metrics.lateness_percentile(50.0),
+            metrics.lateness_percentile(99.0),
         );
         if let Some(accounts) = &self.accounts {
             let totals = store.account_states(accounts.namespace()).await?;
@@ -365,7 +368,7 @@ impl View {
             let last = &history[history.len().saturating_sub(8)..];
             let likes = last.iter().map(|row| row.metrics.favorite_count.unwrap_or(0).to_string());
             let counts: Vec<String> = likes.collect();
-            text += &cut(&format!("{id}  likes {}", counts.join(" → ")), COLUMNS - 1);
+            text += &truncate_chars(&format!("{id}  likes {}", counts.join(" → ")), COLUMNS - 1);
             text.push('\n');
         }
         self.text.set_message(text);

@@ -1,4 +1,4 @@
-//! Resolves handles to accounts: those of a file, and those that came over HTTP and wait in the store.
+//! Resolves handles to accounts: handles of a file, and handles from HTTP that wait in the store.
 //!
 //! ```text
 //!   a file ──────────────────────────┐
@@ -19,61 +19,56 @@ use anyhow::Result;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use crate::base::clock::{self, Millis, millis};
-use crate::base::retry::RetryPolicy;
-use crate::base::shutdown::Stop;
-use crate::base::task;
-use crate::engine::queue::Queue;
-use crate::ingest::{NamedLines, Queued, Starter};
-use crate::model::account::Account;
-use crate::pipelines::handles::{Resolved, Resolver};
-use crate::pipelines::profiles::PROFILES;
-use crate::pipelines::refresh::{Mention, Receiver};
-use crate::providers::handles::Handles;
-use crate::providers::named::AccountOf;
-use crate::quota::Credentials;
-use crate::store::{Store, StoreError};
+use collect::ingest::{AccountReader, Queued, Starter};
+use collect::pipelines::handles::{ResolvedAccount, Resolver};
+use collect::pipelines::refresh::{Arrival, Mention, Receiver};
+use engine::base::clock::{self, Millis, millis};
+use engine::base::retry::RetryPolicy;
+use engine::base::shutdown::Stop;
+use engine::base::task;
+use engine::queue::Queue;
+use engine::quota::Credentials;
+use networks::model::account::Account;
+use networks::providers::handles::Handles;
+use networks::providers::named::ReadAccountRef;
+use store::{Store, StoreError};
 
 /// Handles that a process claims at once.
-const CLAIM: u32 = 100;
+const CLAIM_LIMIT: u32 = 100;
 /// Lease of the handles: a quota may make them wait.
 const LEASE: Duration = Duration::from_secs(900);
-/// Maximum number of handles remembered for a second request; above it all are dropped. Otherwise, handles that another process settles
-/// would stay forever.
-const MANY_DOUBTED: usize = 100_000;
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Maximum number of handles remembered for a second request. Above it all are dropped, because handles that another
+/// process settles would stay forever.
+const MAX_UNCONFIRMED: usize = 100_000;
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause after a failure that retries did not fix.
-const AFTER_FAILURE: Duration = Duration::from_secs(60);
+const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(super) struct Naming {
+pub(super) struct HandleRecorder {
     /// Records the data that came with each account.
     pub receiver: Arc<dyn Receiver>,
     pub starter: Starter,
     /// Lead of the queue's clock, which dates responses, over ours, ms.
-    pub ahead: Millis,
+    pub clock_lead: Millis,
 }
 
-impl Naming {
-    pub async fn ahead(queue: &dyn Queue) -> Result<Millis> {
-        Ok(queue.brief().await?.now_ms - clock::wall_ms())
+impl HandleRecorder {
+    pub async fn clock_lead(queue: &dyn Queue) -> Result<Millis> {
+        Ok(queue.brief_stats().await?.now_ms - clock::wall_ms())
     }
 
-    /// Records accounts and schedules them. May be repeated after a failure.
-    pub async fn hand_over(&self, resolved: Vec<Resolved>) -> Result<Vec<Queued>> {
-        let answered_at = clock::wall_ms() + self.ahead;
-        let mention = |Resolved { id, account, .. }| Mention {
-            kind: PROFILES,
-            id,
-            is_first: true,
-            answered_at,
-            object: account.map(|account: Box<Account>| account.raw),
-            ..Mention::default()
+    /// Records and schedules the accounts. May be repeated after a failure.
+    pub async fn hand_over(&self, resolved: Vec<ResolvedAccount>) -> Result<Vec<Queued>> {
+        let answered_at = clock::wall_ms() + self.clock_lead;
+        let mention = |ResolvedAccount { id, account, .. }| {
+            let profile = account.map(|account: Box<Account>| account.raw);
+            Mention { answered_at, ..Mention::first(id, Arrival::Account { profile, posted_at: None }) }
         };
         let mut mentions: Vec<Mention> = resolved.into_iter().map(mention).collect();
         mentions.sort_by(|one, other| one.id.cmp(&other.id));
         let received = self.receiver.receive(&self.starter, &mentions.iter().collect::<Vec<_>>()).await?;
-        Ok(received.tell(&self.starter).await?)
+        Ok(received.apply(&self.starter).await?)
     }
 }
 
@@ -85,17 +80,17 @@ pub(super) struct WaitingHandles {
     pub receiver: Arc<dyn Receiver>,
     pub starter: Starter,
     pub handles: Arc<dyn Handles>,
-    pub read: AccountOf,
+    pub read: ReadAccountRef,
     pub credentials: Arc<Credentials>,
     pub call_timeout: Duration,
 }
 
 impl WaitingHandles {
-    /// Works until the process stops, on a separate thread: the resolver's closures may borrow, so its future is not
-    /// known to be `Send`.
+    /// Works until the process stops, on a separate thread: the resolver's future is not `Send`, because its closures
+    /// may borrow.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         let (runtime, task) = (Handle::current(), task::current());
-        let work = spawn_blocking(move || runtime.block_on(task::within(task, self.work(stop))));
+        let work = spawn_blocking(move || runtime.block_on(task::run_in_task(task, self.work(stop))));
         if let Err(error) = work.await
             && let Ok(panic) = error.try_into_panic()
         {
@@ -105,32 +100,32 @@ impl WaitingHandles {
 
     async fn work(&self, stop: Stop) {
         // Kept in memory only: a loss costs one repeated call.
-        let mut doubted = HashSet::new();
+        let mut unconfirmed = HashSet::new();
         while !stop.is_draining() {
-            let pause = match self.round(&stop, &mut doubted).await {
-                Ok(0) => LOOK_EVERY,
+            let pause = match self.resolve_batch(&stop, &mut unconfirmed).await {
+                Ok(0) => CHECK_INTERVAL,
                 Ok(_) => continue,
                 Err(_) if stop.is_draining() => return,
                 Err(error) => {
                     let (namespace, error) = (&self.namespace, format!("{error:#}"));
-                    tracing::warn!(namespace, error, "handles are not resolved: they wait, and are tried again");
-                    AFTER_FAILURE
+                    tracing::warn!(namespace, error, "handles cannot be resolved: they wait, and are tried again");
+                    FAILURE_PAUSE
                 }
             };
             stop.sleep(pause).await;
         }
     }
 
-    /// Resolves one batch, and returns its size. `doubted` are handles that a response omitted without a reason.
-    async fn round(&self, stop: &Stop, doubted: &mut HashSet<String>) -> Result<usize> {
+    /// Resolves one batch, and returns its size. `unconfirmed` are handles that a response omitted without a reason.
+    async fn resolve_batch(&self, stop: &Stop, unconfirmed: &mut HashSet<String>) -> Result<usize> {
         let now = clock::wall_ms();
         let until = now.saturating_add(millis(LEASE));
-        let claimed = self.store.claim_handles(&self.namespace, now, until, CLAIM).await?;
+        let claimed = self.store.claim_handles(&self.namespace, now, until, CLAIM_LIMIT).await?;
         if claimed.is_empty() {
             return Ok(0);
         }
-        let ahead = Naming::ahead(&*self.queue).await?;
-        let naming = Naming { receiver: self.receiver.clone(), starter: self.starter.clone(), ahead };
+        let clock_lead = HandleRecorder::clock_lead(&*self.queue).await?;
+        let recorder = HandleRecorder { receiver: self.receiver.clone(), starter: self.starter.clone(), clock_lead };
         let resolver = Resolver {
             handles: &*self.handles,
             credentials: &self.credentials,
@@ -138,25 +133,26 @@ impl WaitingHandles {
             retry: RetryPolicy::default(),
             stop: stop.clone(),
         };
-        let file = as_file(&claimed);
-        let mut lines = NamedLines::new(file.as_bytes(), self.read);
+        let file = to_lines(&claimed);
+        let mut lines = AccountReader::new(file.as_bytes(), self.read);
         // The batch of one call: handed over when all are resolved.
         let (mut found, mut refused) = (Vec::new(), Vec::new());
-        let hand_over = |resolved: Vec<Resolved>| {
+        let hand_over = |resolved: Vec<ResolvedAccount>| {
             found.extend(resolved);
             std::future::ready(Ok::<_, Infallible>(()))
         };
-        let refuse = |line, why: &str| refused.extend(of_line(&claimed, line).map(|handle| (handle, why.to_owned())));
-        if doubted.len() > MANY_DOUBTED {
-            doubted.clear();
+        let refuse =
+            |line, why: &str| refused.extend(handle_at_line(&claimed, line).map(|handle| (handle, why.to_owned())));
+        if unconfirmed.len() > MAX_UNCONFIRMED {
+            unconfirmed.clear();
         }
-        let resolved = resolver.resolve_kept(&mut lines, doubted, hand_over, refuse).await;
+        let resolved = resolver.resolve_stored(&mut lines, unconfirmed, hand_over, refuse).await;
         // These handles are settled, even if others failed.
-        let done: Vec<String> = found.iter().filter_map(|one| of_line(&claimed, one.line)).collect();
-        naming.hand_over(found).await?;
+        let done: Vec<String> = found.iter().filter_map(|one| handle_at_line(&claimed, one.line)).collect();
+        recorder.hand_over(found).await?;
         self.settle(&done, &refused).await?;
         for handle in done.iter().chain(refused.iter().map(|(handle, _)| handle)) {
-            doubted.remove(handle);
+            unconfirmed.remove(handle);
         }
         let (resolved, namespace) = (resolved?, &self.namespace);
         tracing::info!(namespace, resolved = resolved.handles, refused = refused.len(), "handles are resolved");
@@ -168,7 +164,7 @@ impl WaitingHandles {
     }
 }
 
-fn as_file(handles: &[String]) -> String {
+fn to_lines(handles: &[String]) -> String {
     handles.iter().fold(String::new(), |mut file, handle| {
         // Writing to a String cannot fail.
         let _ = writeln!(file, "@{handle}");
@@ -177,16 +173,16 @@ fn as_file(handles: &[String]) -> String {
 }
 
 /// Returns the handle of a line, counted from 1.
-fn of_line(handles: &[String], line: u64) -> Option<String> {
+fn handle_at_line(handles: &[String], line: u64) -> Option<String> {
     handles.get(usize::try_from(line).ok()?.checked_sub(1)?).cloned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::provider::Provider;
-    use crate::providers::named::Named;
-    use crate::providers::registry::account_of;
+    use networks::model::provider::Provider;
+    use networks::providers::named::AccountRef;
+    use networks::providers::registry::read_account_ref;
 
     #[tokio::test]
     async fn a_handle_that_was_kept_is_read_as_the_same_one() {
@@ -197,14 +193,14 @@ mod tests {
             (Provider::Bluesky, "ann.example.org"),
         ] {
             let kept = [handle.to_owned(), handle.to_owned()];
-            let file = as_file(&kept);
-            let mut lines = NamedLines::new(file.as_bytes(), account_of(&provider));
+            let file = to_lines(&kept);
+            let mut lines = AccountReader::new(file.as_bytes(), read_account_ref(&provider));
             for _ in 0..2 {
                 let line = lines.next().await.unwrap().unwrap();
-                assert_eq!(line.named, Ok(Named::Handle(handle.to_owned())), "{provider}");
-                assert_eq!(of_line(&kept, line.line).as_deref(), Some(handle));
+                assert_eq!(line.named, Ok(AccountRef::Handle(handle.to_owned())), "{provider}");
+                assert_eq!(handle_at_line(&kept, line.line).as_deref(), Some(handle));
             }
         }
-        assert_eq!((of_line(&[], 1), of_line(&["a".to_owned()], 0)), (None, None));
+        assert_eq!((handle_at_line(&[], 1), handle_at_line(&["a".to_owned()], 0)), (None, None));
     }
 }

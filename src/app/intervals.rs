@@ -2,32 +2,30 @@
 //!
 //! The jobs of a lane are moved page by page; each pause is as long as the page took. So a claim waits for one page at
 //! most. Every updater does this; concurrent updaters move different pages.
-//! page at most. Every updater does this; concurrent updaters move different pages.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::heartbeat::BEAT_EVERY;
-use crate::base::clock::Stopwatch;
-use crate::base::reload::Reloadable;
-use crate::base::shutdown::Stop;
-use crate::base::task;
-use crate::engine::lane::Lane;
-use crate::engine::queue::{PAGE_LIMIT, Queue, QueueError};
-use crate::engine::schedule::Schedule;
+use super::heartbeat::HEARTBEAT_INTERVAL;
+use engine::base::clock::Stopwatch;
+use engine::base::reload::Reloadable;
+use engine::base::shutdown::Stop;
+use engine::base::task;
+use engine::lane::Lane;
+use engine::queue::{PAGE_LIMIT, Queue, QueueError};
+use engine::schedule::Schedule;
 
 /// Applies the intervals of one pipeline to its queue, in one of its workers.
 #[derive(Debug)]
-pub struct ChangedIntervals {
+pub struct IntervalApplier {
     pub queue: Arc<dyn Queue>,
     pub schedule: Reloadable<Arc<dyn Schedule>>,
-    /// Longer than any lease, as for [`repair_due_times`](crate::engine::queue::Administration::repair_due_times).
+    /// Longer than any lease, as for [`repair_due_times`](engine::queue::Administration::repair_due_times).
     pub slack: Duration,
 }
 
-impl ChangedIntervals {
-    /// Applies the intervals now and after each change, until the process stops. Retries while the queue does not
-    /// respond.
+impl IntervalApplier {
+    /// Applies the intervals now and after each change, until the process stops. Retries while the queue is down.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         let mut changes = self.schedule.changes();
         while !stop.is_draining() {
@@ -40,7 +38,7 @@ impl ChangedIntervals {
                 }
                 Err(error) => {
                     tracing::debug!(error = %error, "changed intervals are not applied yet: the queue does not answer");
-                    stop.sleep(BEAT_EVERY).await;
+                    stop.sleep(HEARTBEAT_INTERVAL).await;
                 }
             }
         }

@@ -1,20 +1,20 @@
 //! Maintenance by every updater. Every few seconds it checks for a mass miss, corrects due times out of bounds, and
-//! repeats the lookups of posts that a mass miss made unavailable. Each minute it adds the last one to its hour. Once a
-//! day it removes expired posts and restores the queue's lost ids.
+//! repeats the lookups after a mass miss. Each minute it updates the hourly sums. Once a day it removes expired posts
+//! and restores the queue's lost ids.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::heartbeat::BEAT_EVERY;
-use crate::base::clock::{self, Millis};
-use crate::base::reload::Reloadable;
-use crate::base::shutdown::Stop;
-use crate::engine::lateness::Lateness;
-use crate::engine::queue::{HOUR_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, joined};
-use crate::ingest::{Living, Moment, Rebuild, Refresh, Which};
-use crate::ops::prune::{Pruned, expired, prune};
-use crate::pipelines::refresh::wave::{self, Wave, last_wave};
-use crate::store::Store;
+use super::heartbeat::HEARTBEAT_INTERVAL;
+use crate::ops::prune::{PruneReport, expiry_rules, prune};
+use collect::ingest::{LivingState, Moment, Rebuild, Refresh, RefreshFilter};
+use collect::pipelines::refresh::mass_miss_alert::{self, MassMissAlert, last_alert};
+use engine::base::clock::{self, Millis};
+use engine::base::reload::Reloadable;
+use engine::base::shutdown::Stop;
+use engine::lateness::Lateness;
+use engine::queue::{HOUR_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, append_minutes};
+use store::Store;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -25,7 +25,7 @@ pub struct Maintenance {
     pub queue: Arc<dyn Queue>,
     pub name: String,
     /// Current mass miss, for the handler.
-    pub wave: Reloadable<Option<Wave>>,
+    pub wave: Reloadable<Option<MassMissAlert>>,
     pub refresh: Refresh,
     /// Tolerance for due times later than the lane allows: longer than any lease.
     pub slack: Duration,
@@ -41,10 +41,10 @@ impl Maintenance {
         // minutes, the first kept minute is later each minute.
         let mut cleared: Option<Millis> = None;
         while !stop.is_draining() {
-            match self.look(&mut minutes).await {
-                Ok(Some(over)) if cleared < over.until_ms => {
-                    if self.clear(over, &stop).await {
-                        cleared = over.until_ms;
+            match self.check_minutes_and_due_times(&mut minutes).await {
+                Ok(Some(ended)) if cleared < ended.until_ms => {
+                    if self.repeat_missed_lookups(ended, &stop).await {
+                        cleared = ended.until_ms;
                     }
                 }
                 Ok(_) => {}
@@ -59,26 +59,31 @@ impl Maintenance {
                     }
                 }
             }
-            stop.sleep(BEAT_EVERY).await;
+            stop.sleep(HEARTBEAT_INTERVAL).await;
         }
     }
 
-    /// Updates the mass-miss state from the minutes, and corrects due times. Returns a mass miss that ended recently.
-    async fn look(&self, minutes: &mut Vec<Minute>) -> Result<Option<Wave>, QueueError> {
+    /// Updates the mass-miss alert from the minutes, and corrects due times. Returns a mass miss that ended recently.
+    async fn check_minutes_and_due_times(
+        &self,
+        minutes: &mut Vec<Minute>,
+    ) -> Result<Option<MassMissAlert>, QueueError> {
         let known = std::mem::take(minutes);
-        *minutes = match joined(&known, self.queue.minutes(2).await?, MINUTES_KEPT) {
+        *minutes = match append_minutes(&known, self.queue.minutes(2).await?, MINUTES_KEPT) {
             Some(minutes) => minutes,
             None => self.queue.minutes(MINUTES_KEPT).await?,
         };
-        let wave = last_wave(minutes);
+        let wave = last_alert(minutes);
         let before = self.wave.load().as_ref().is_some_and(|wave| wave.lasts());
         match &wave {
             Some(wave) if wave.lasts() && !before => tracing::warn!(
                 missed = wave.missed,
                 found = wave.found,
-                "a wave of misses: far more posts are missing than usual; a miss takes longer to be confirmed"
+                "mass-miss alert: far more posts are missing than usual, so misses are confirmed later"
             ),
-            wave if before && !wave.as_ref().is_some_and(Wave::lasts) => tracing::info!("the wave of misses is over"),
+            wave if before && !wave.as_ref().is_some_and(MassMissAlert::lasts) => {
+                tracing::info!("the mass-miss alert is over")
+            }
             _ => {}
         }
         self.wave.set(wave);
@@ -87,26 +92,25 @@ impl Maintenance {
             tracing::warn!(corrected, "due times later than their lane allows: spread over the lane's next interval");
         }
         let now = minutes.last().map_or(0, |minute| minute.at_ms);
-        Ok(wave.filter(|wave| wave::is_recent(wave, now)))
+        Ok(wave.filter(|wave| mass_miss_alert::is_recent(wave, now)))
     }
 
     /// Repeats the lookups of unavailable posts whose last response came since the mass miss began. The leading worker
-    /// does it for all. The others stand by, since the leader may end early; doing it twice changes nothing. Returns
-    /// true if this worker did it.
-    async fn clear(&self, over: Wave, stop: &Stop) -> bool {
-        if !leads(&*self.queue, &self.name).await {
+    /// does it for all; doing it twice changes nothing. Returns true if this worker did it.
+    async fn repeat_missed_lookups(&self, ended: MassMissAlert, stop: &Stop) -> bool {
+        if !is_leader(&*self.queue, &self.name).await {
             return false;
         }
-        let since = Some(Moment(over.since_ms));
-        let which = Which { state: Some(Living::Unavailable), since, spread: true };
+        let since = Some(Moment(ended.since_ms));
+        let which = RefreshFilter { state: Some(LivingState::Unavailable), since, spread: true };
         match self.refresh.all(which, stop, |_, _| {}).await {
             Ok(done) => {
                 let posts = done.posts();
-                tracing::info!(posts, "the posts that became unavailable during the wave are looked up again");
+                tracing::info!(posts, "posts that became unavailable during the mass-miss alert are looked up again");
                 !stop.is_draining()
             }
             Err(error) => {
-                tracing::warn!(error = %error, "the posts of the wave cannot be looked up again yet");
+                tracing::warn!(error = %error, "the posts of the mass-miss alert cannot be looked up again yet");
                 false
             }
         }
@@ -122,7 +126,7 @@ fn needs_sum(minutes: &[Minute], summed: Option<Millis>) -> bool {
         || minutes.iter().any(|minute| (summed..now).contains(&minute.at_ms) && is_busy(minute))
 }
 
-/// Removes expired posts once a day. The leading worker does it for all; doing it twice changes nothing.
+/// Daily removal of expired posts. The leading worker does it for all; doing it twice changes nothing.
 #[derive(Debug)]
 pub struct Retention {
     pub queue: Arc<dyn Queue>,
@@ -149,10 +153,10 @@ impl Retention {
 
     async fn remove(&self, now: Millis, stop: &Stop) -> bool {
         let before = self.kept_for.map(|span| now.saturating_sub(clock::millis(span)));
-        let which = expired(before, self.deleted);
+        let which = expiry_rules(before, self.deleted);
         match prune(&*self.store, self.queue.namespace(), &which, stop, |_| {}).await {
-            Ok(Pruned { removed: 0, .. }) => true,
-            Ok(Pruned { removed, .. }) => {
+            Ok(PruneReport { removed: 0, .. }) => true,
+            Ok(PruneReport { removed, .. }) => {
                 tracing::info!(removed, "expired posts are removed");
                 true
             }
@@ -164,17 +168,17 @@ impl Retention {
     }
 }
 
-/// Restores the queue's lost ids from time to time, like `rebuild`. An id is lost if a process died between record and
+/// Regular restoration of the queue's lost ids, like `rebuild`. An id is lost if a process died between record and
 /// schedule, or if the queue was wiped. The leading worker does it for all.
 #[derive(Debug)]
-pub struct Audit {
+pub struct PeriodicRebuild {
     pub rebuild: Rebuild,
     pub name: String,
     /// Time between two walks of the store.
     pub every: Duration,
 }
 
-impl Audit {
+impl PeriodicRebuild {
     /// Works until the process stops. The first walk starts within an hour, because some processes are replaced each
     /// day.
     pub async fn run(self: Arc<Self>, stop: Stop) {
@@ -185,29 +189,29 @@ impl Audit {
                 return;
             }
             pause = self.every;
-            if !leads(&*self.rebuild.queue, &self.name).await {
+            if !is_leader(&*self.rebuild.queue, &self.name).await {
                 continue;
             }
             let namespace = self.rebuild.queue.namespace();
             match self.rebuild.run(&stop, |_| {}).await {
                 Ok(done) if done.put_back + done.buried > 0 => {
                     let ids = done.put_back + done.buried;
-                    tracing::warn!(namespace, ids, "in the store and not in the queue: put back");
+                    tracing::warn!(namespace, ids, "ids were in the store and not in the queue: they are put back");
                 }
-                Ok(done) => tracing::debug!(namespace, rows = done.rows, "the queue has all that the store has"),
-                Err(error) => tracing::warn!(namespace, %error, "queue and store could not be compared to the end"),
+                Ok(done) => tracing::debug!(namespace, rows = done.rows, "the queue has all ids of the store"),
+                Err(error) => tracing::warn!(namespace, %error, "the comparison of queue and store was interrupted"),
             }
         }
     }
 }
 
 /// Returns true if this worker leads; false if the queue does not respond.
-async fn leads(queue: &dyn Queue, name: &str) -> bool {
+async fn is_leader(queue: &dyn Queue, name: &str) -> bool {
     leader_clock(queue, name).await.is_some()
 }
 
 /// Returns the queue's clock, ms since the epoch, if this worker leads and the queue responds.
 async fn leader_clock(queue: &dyn Queue, name: &str) -> Option<Millis> {
-    let stats = queue.brief().await.ok().filter(|stats| stats.is_first(name))?;
+    let stats = queue.brief_stats().await.ok().filter(|stats| stats.is_first_worker(name))?;
     Some(stats.now_ms)
 }

@@ -1,13 +1,14 @@
-//! The only wiring: settings → backends → roles.
+//! Wiring of settings, backends and roles.
 
 mod access;
 mod apis;
 mod call_budget;
 pub mod cli;
+mod config_follower;
 mod credentials;
+#[cfg(feature = "demo")]
 pub mod demo;
 mod files;
-mod follow;
 mod handles;
 mod heartbeat;
 mod intervals;
@@ -20,6 +21,8 @@ mod ops;
 mod poll;
 mod role;
 mod service;
+#[cfg(feature = "demo")]
+mod simulator_options;
 mod sources;
 mod starters;
 mod status;
@@ -29,30 +32,32 @@ mod tuning;
 mod updater;
 
 pub use self::access::{page_token, starter_token};
-pub use self::apis::{announce_apis, api_in_words};
-pub use self::call_budget::{CallBudget, Paid};
+pub use self::apis::{announce_apis, describe_api};
+pub use self::call_budget::{CallBudget, MeteredEndpoint};
+pub use self::config_follower::{ActiveConfig, ConfigFollower};
 pub use self::credentials::{callers, credentials, live_budget, open_credentials};
-pub use self::files::{queue_is_there, store_is_there};
-pub use self::follow::{Follower, InForce};
+pub use self::files::{check_queue_file, check_store_file};
 pub use self::heartbeat::Heartbeat;
-pub use self::limits::{enough_files_may_be_open, forbid_core_dumps, raise_open_files_limit};
-pub use self::logging::{LogLevel, filter as log_filter, start_logging};
+pub use self::limits::{check_open_files_limit, forbid_core_dumps, raise_open_files_limit};
+pub use self::logging::{LogLevel, log_filter, start_logging};
 pub use self::maintenance::Maintenance;
-pub use self::monitored::Monitored;
-pub use self::one_core::keep_to_one_core;
-pub use self::ops::{open_site, source_book, terms, whole_queue};
+pub use self::monitored::MonitoredPipeline;
+pub use self::one_core::pin_to_one_core;
+pub use self::ops::{figure_settings, open_site, open_whole_queue, source_book};
 pub use self::poll::{PollerWork, open_poller, pollers};
 pub use self::role::{ManagedWorker, Role};
-pub use self::service::{Apis, Service, Shared};
+pub use self::service::{Apis, Service, SharedServices, function_library};
+#[cfg(feature = "demo")]
+pub use self::simulator_options::simulator_options;
 pub use self::sources::sources;
-pub use self::starters::{dead_of, rebuild_of, starter};
+pub use self::starters::{new_dead_posts, new_rebuild, starter};
 pub use self::status::{errors, ids_per_second_left, status};
 pub use self::store::{
-    connect_store, fill_details, open_graphs, open_patient_store, open_store, open_tables, open_tables_of_people,
-    store_as_it_is, store_name,
+    connect_existing_store, connect_store, open_graphs, open_store, open_store_without_timeout, open_tables,
+    open_tables_and_forgetting, store_address,
 };
 pub use self::tasks::print_tasks_on_quit;
-pub use self::tuning::{budget, fill, read_terms};
+pub use self::tuning::{budget, read_terms, request_fill};
 pub use self::updater::{open_updater, updaters};
 
 /// A required service is down, or can never serve this process: exit code 69.

@@ -1,23 +1,22 @@
 //! Keeps an updater on one processor core if its queue and store are files.
 //!
-//! In each of some 17 steps per batch, work moves from the runtime's thread to SQLite's and back. Threads of one core
-//! alternate at little cost. A thread on another core sleeps by then, and waking it takes several times as long: a
-//! seventh of an update's processor time (docs/performance.md).
+//! Some 17 times per batch, work moves from the runtime's thread to SQLite's and back. Threads of one core alternate at
+//! little cost; waking a thread on another core costs a seventh of an update's processor time (docs/performance.md).
 
-use crate::config::{QueueBackend, Settings, StoreBackend};
+use collect::config::{QueueBackend, Settings, StoreBackend};
 
-/// Keeps this thread, and all threads it starts later, on its current core, if an updater writes only to files. If the
+/// Keeps this thread, and all threads that it starts later, on its current core if queue and store are files. If the
 /// system does not allow it, they run on any core.
-pub fn keep_to_one_core(settings: &Settings) {
+pub fn pin_to_one_core(settings: &Settings) {
     let works_on_files =
         settings.queue.backend == QueueBackend::Embedded && settings.store.backend == StoreBackend::Sqlite;
     if settings.updater.one_core && works_on_files {
-        stay_here();
+        pin_to_current_core();
     }
 }
 
 #[cfg(target_os = "linux")]
-fn stay_here() {
+fn pin_to_current_core() {
     use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
     let here = sched_getcpu();
@@ -29,4 +28,4 @@ fn stay_here() {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn stay_here() {}
+fn pin_to_current_core() {}

@@ -1,4 +1,4 @@
-//! The whole queues and the polled sources for the page and `status`.
+//! Queues and polled sources for the page and `status`.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use futures::future::join_all;
 use tokio::sync::OnceCell;
 
 use super::sources::sources;
-use super::{Service, api_in_words, callers, dead_of, live_budget, open_store, page_token};
-use crate::base::reload::Reloadable;
-use crate::base::shutdown::Stop;
-use crate::config::Settings;
-use crate::engine::health::Health;
-use crate::engine::queue::Queue;
-use crate::model::pipeline_id::PipelineId;
-use crate::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
-use crate::ops::{Access, Archive, DatabaseAtHand, PageInputs, Site, Terms, WholeQueue};
-use crate::pipelines::kind::Registered;
-use crate::store::Store;
+use super::{Service, callers, describe_api, live_budget, new_dead_posts, open_store, page_token};
+use crate::ops::report::sources::{ConfiguredSource, OpenedPositions, QueueOpener, SourceReader};
+use crate::ops::{Access, FigureSettings, OpenedDatabase, PageInputs, Site, StoreAccess, WholeQueue};
+use collect::config::Settings;
+use collect::pipelines::kind::RegisteredPipeline;
+use engine::base::reload::Reloadable;
+use engine::base::shutdown::Stop;
+use engine::health::Health;
+use engine::queue::Queue;
+use networks::model::pipeline_id::PipelineId;
+use store::Store;
 
 /// Opens the queue of a pipeline with its quota ledger and the names of its credentials. Reads no secret. `health`
 /// shows if they respond.
-pub async fn whole_queue(
+pub async fn open_whole_queue(
     settings: &Settings,
     service: &Service,
-    pipeline: &Registered,
+    pipeline: &RegisteredPipeline,
     queue: Arc<dyn Queue>,
-    terms: Reloadable<Terms>,
+    terms: Reloadable<FigureSettings>,
     health: Arc<Health>,
 ) -> Result<WholeQueue> {
     let provider = &pipeline.id.provider;
@@ -49,7 +49,7 @@ pub async fn whole_queue(
 pub async fn open_site(
     settings: &Settings,
     service: &Service,
-    queues: &[(Registered, Arc<WholeQueue>)],
+    queues: &[(RegisteredPipeline, Arc<WholeQueue>)],
     stop: &Stop,
 ) -> Result<Arc<Site>> {
     let access = Access {
@@ -57,15 +57,15 @@ pub async fn open_site(
         behind_tls: settings.http.behind_tls,
         has_metrics_port: settings.metrics_listen()?.is_some(),
     };
-    let positions = PositionsAtHand::new(Err("it has not answered yet".to_owned()));
-    let database = DatabaseAtHand::new(Err("the store has not answered yet".to_owned()));
-    let store = Arc::new(OneStore {
+    let positions = OpenedPositions::new(Err("it has not answered yet".to_owned()));
+    let database = OpenedDatabase::new(Err("the store has not answered yet".to_owned()));
+    let store = Arc::new(LazyStore {
         settings: settings.clone(),
         opened: OnceCell::new(),
         positions: positions.clone(),
         database: database.clone(),
     });
-    // Opened concurrently: a store that does not respond delays all of them only once.
+    // Concurrently: a store that does not respond delays all of them only once.
     let shown = queues.iter().map(async |(provider, whole)| {
         let dead = {
             let at = Arc::new((store.clone(), provider.clone(), whole.queue.clone()));
@@ -73,25 +73,25 @@ pub async fn open_site(
                 let at = at.clone();
                 async move {
                     let (store, provider, queue) = &*at;
-                    Ok(dead_of(&store.settings, provider, queue.clone(), store.open().await?))
+                    Ok(new_dead_posts(&store.settings, provider, queue.clone(), store.open().await?))
                 }
             }
         };
-        let archive = Archive::open(dead).await;
+        let archive = StoreAccess::open(dead).await;
         PageInputs { whole: whole.clone(), archive, terms: whole.terms.clone(), database: database.clone() }
     });
     let book = source_book(settings, service, positions);
     Ok(Site::new(join_all(shown).await, access, Some(book)))
 }
 
-struct OneStore {
+struct LazyStore {
     settings: Settings,
     opened: OnceCell<Arc<dyn Store>>,
-    positions: PositionsAtHand,
-    database: DatabaseAtHand,
+    positions: OpenedPositions,
+    database: OpenedDatabase,
 }
 
-impl OneStore {
+impl LazyStore {
     async fn open(&self) -> Result<Arc<dyn Store>, String> {
         let open = async || {
             let opened = open_store(&self.settings).await.map_err(|error| format!("{error:#}"));
@@ -104,28 +104,28 @@ impl OneStore {
 }
 
 #[must_use]
-pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
+pub fn figure_settings(settings: &Settings, pipeline: &RegisteredPipeline) -> FigureSettings {
     let updater = &settings.updater;
-    Terms {
+    FigureSettings {
         words: pipeline.kind.words(),
-        api: if pipeline.is_metered() { api_in_words(settings, &pipeline.id.provider) } else { None },
+        api: if pipeline.is_metered() { describe_api(settings, &pipeline.id.provider) } else { None },
         schedule: pipeline.schedule(settings),
         buffer_ttl: updater.buffer_ttl,
         lookahead: updater.lookahead,
         unavailable_every: updater.unavailable_every,
         lease: pipeline.kind.lease(settings),
-        lists: pipeline.kind.lists(&pipeline.id, settings),
-        threshold: pipeline.kind.threshold(&pipeline.id, settings),
+        lists: pipeline.kind.list_terms(&pipeline.id, settings),
+        threshold: pipeline.kind.member_threshold(&pipeline.id, settings),
     }
 }
 
 /// Reads the polled sources from this service's queues and these positions.
-pub fn source_book(settings: &Settings, service: &Service, positions: PositionsAtHand) -> SourceBook {
+pub fn source_book(settings: &Settings, service: &Service, positions: OpenedPositions) -> SourceReader {
     // An invalid configuration is reported elsewhere; it polls nothing.
     let by_provider = sources(settings).unwrap_or_default();
     let named = by_provider.iter().flat_map(|(provider, endpoints)| {
         endpoints.iter().flat_map(move |(endpoint, sources)| {
-            sources.keys().map(move |name| NamedSource {
+            sources.keys().map(move |name| ConfiguredSource {
                 name: name.clone(),
                 provider: provider.clone(),
                 namespace: PipelineId::timelines(provider, endpoint).to_string(),
@@ -134,14 +134,14 @@ pub fn source_book(settings: &Settings, service: &Service, positions: PositionsA
             })
         })
     });
-    let mut named: Vec<NamedSource> = named.collect();
+    let mut named: Vec<ConfiguredSource> = named.collect();
     named.sort_by(|one, other| one.name.cmp(&other.name));
-    SourceBook::new(named, positions, Arc::new(service.clone()))
+    SourceReader::new(named, positions, Arc::new(service.clone()))
 }
 
 #[async_trait]
-impl Queues for Service {
+impl QueueOpener for Service {
     async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String> {
-        self.unchecked_queue(namespace).await.map_err(|error| format!("{error:#}"))
+        self.open_unchecked_queue(namespace).await.map_err(|error| format!("{error:#}"))
     }
 }

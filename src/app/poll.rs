@@ -1,4 +1,4 @@
-//! The worker of a poller: the sources of an endpoint in their queue, and the starter for their posts.
+//! The worker of a poller.
 
 mod streams;
 
@@ -9,74 +9,75 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::sync::OnceCell;
 
-use self::streams::Opening;
-use super::heartbeat::{Counted, Heartbeat};
+use self::streams::UnopenedStream;
+use super::heartbeat::{CountSource, Heartbeat};
 use super::sources::sources;
 use super::updater::worker_name;
-use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, starter};
-use crate::base::reload::Reloadable;
-use crate::base::supervise::Beside;
-use crate::engine::queue::Queue;
-use crate::engine::worker::{ClaimSettings, Handling, Worker};
-use crate::model::pipeline_id::PipelineId;
-use crate::pipelines::posts::posts_of;
-use crate::pipelines::streams::counters::StreamCounters;
-use crate::pipelines::streams::reader::StreamSource;
-use crate::pipelines::timelines::counters;
-use crate::pipelines::timelines::pace::Pace;
-use crate::pipelines::timelines::reader::{InCommon, Reader};
-use crate::pipelines::timelines::share::Share;
-use crate::pipelines::timelines::source::SourcePoll;
-use crate::providers::source::Source;
-use crate::quota::Credentials;
+use super::{ManagedWorker, MonitoredPipeline, Role, SharedServices, credentials, open_credentials, starter};
+use collect::pipelines::posts::posts_pipeline;
+use collect::pipelines::streams::counters::StreamCounters;
+use collect::pipelines::streams::reader::StreamSource;
+use collect::pipelines::timelines::counters;
+use collect::pipelines::timelines::pace::Pace;
+use collect::pipelines::timelines::reader::{Reader, SharedState};
+use collect::pipelines::timelines::slow_polls::SlowPollLimiter;
+use collect::pipelines::timelines::source::SourcePoll;
+use engine::base::reload::Reloadable;
+use engine::base::supervise::BackgroundTask;
+use engine::queue::Queue;
+use engine::quota::Credentials;
+use engine::worker::{ClaimSettings, HandlerKind, Worker};
+use networks::model::pipeline_id::PipelineId;
+use networks::providers::source::Source;
 
 /// Pause of an idle loop. A source that comes due sooner wakes it: a batch of one is enough.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Work of a poller: the sources of one endpoint, and the streams whose gaps they fill.
+/// Sources of one endpoint, and the streams whose gaps they fill.
 pub struct PollerWork {
     endpoint: &'static str,
     sources: BTreeMap<String, Source>,
-    openings: Vec<Opening>,
-    in_common: InCommon,
+    unopened: Vec<UnopenedStream>,
+    shared_state: SharedState,
     /// Opened by the first endpoint of the provider.
     credentials: Arc<OnceCell<Arc<Credentials>>>,
 }
 
 /// Returns the configured pollers, one per endpoint. Connects to nothing.
-pub fn pollers(role: &Role) -> Result<Vec<(Monitored, PollerWork)>> {
+pub fn pollers(role: &Role) -> Result<Vec<(MonitoredPipeline, PollerWork)>> {
     let settings = &role.settings;
     let mut pipelines = Vec::new();
-    let mut openings = streams::streams(settings)?;
+    let mut unopened = streams::configured_streams(settings)?;
     for (provider, endpoints) in sources(settings)? {
         credentials(settings, &provider)?;
         let namespace = |endpoint: &&str| PipelineId::timelines(&provider, endpoint).to_string();
-        let in_common = InCommon::new(endpoints.keys().map(namespace));
+        let shared_state = SharedState::new(endpoints.keys().map(namespace));
         let credentials = Arc::new(OnceCell::new());
         for (endpoint, sources) in endpoints {
-            let is_filled = |opening: &mut Opening| opening.is_filled_by(&provider, &sources);
-            let openings = openings.extract_if(.., is_filled).collect();
-            let (items, stop) = (posts_of(&provider), role.stop.child());
-            let monitored = Monitored::new(settings, items, namespace(&endpoint), settings.timeline_lease(), stop);
-            let (in_common, credentials) = (in_common.clone(), credentials.clone());
-            pipelines.push((monitored, PollerWork { endpoint, sources, openings, in_common, credentials }));
+            let is_filled = |unopened_stream: &mut UnopenedStream| unopened_stream.is_filled_by(&provider, &sources);
+            let unopened = unopened.extract_if(.., is_filled).collect();
+            let (items, stop) = (posts_pipeline(&provider), role.stop.child());
+            let monitored =
+                MonitoredPipeline::new(settings, items, namespace(&endpoint), settings.timeline_lease(), stop);
+            let (shared_state, credentials) = (shared_state.clone(), credentials.clone());
+            pipelines.push((monitored, PollerWork { endpoint, sources, unopened, shared_state, credentials }));
         }
     }
-    match openings.first() {
-        Some(opening) => Err(opening.without_source().into()),
+    match unopened.first() {
+        Some(unopened_stream) => Err(unopened_stream.missing_source_error().into()),
         None => Ok(pipelines),
     }
 }
 
 /// Builds the worker that polls the sources of an endpoint. Their posts go into the queue `posts`.
 pub async fn open_poller(
-    shared: &Shared,
+    shared: &SharedServices,
     posts: Arc<dyn Queue>,
-    pipeline: &Monitored,
-    PollerWork { endpoint, sources: named, openings, in_common, credentials }: PollerWork,
+    pipeline: &MonitoredPipeline,
+    PollerWork { endpoint, sources: named, unopened, shared_state, credentials }: PollerWork,
 ) -> Result<ManagedWorker> {
     let settings = &shared.in_force.load().settings;
-    let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
+    let MonitoredPipeline { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
     let sources = named.len();
     let opened = async || open_credentials(settings, &shared.service, &items.id.provider).await;
     let credentials = credentials.get_or_try_init(opened).await?.clone();
@@ -84,9 +85,9 @@ pub async fn open_poller(
     let poll = &settings.poll;
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: settings.timeline_lease() };
     let queue = shared.service.queue(&namespace).await?;
-    let (polls, streamed) = (Arc::<counters::Polls>::default(), Arc::<StreamCounters>::default());
-    metrics.also_show(&namespace, polls.clone());
-    metrics.also_show(&namespace, streamed.clone());
+    let (polls, streamed) = (Arc::<counters::PollCounters>::default(), Arc::<StreamCounters>::default());
+    metrics.add_counters(&namespace, polls.clone());
+    metrics.add_counters(&namespace, streamed.clone());
     let reader = Reader {
         metrics: metrics.clone(),
         polls,
@@ -95,36 +96,37 @@ pub async fn open_poller(
         pages: poll.pages,
         starter: starter(settings, &items, posts, Some(shared.database.store.clone()), schedule),
         way: "poll",
-        keeps_old: false,
+        stores_old: false,
         positions: shared.database.positions.clone(),
         credentials: credentials.clone(),
         call_timeout: settings.lookup.timeout,
         save_timeout: settings.updater.save_timeout,
         longest: poll.longest,
-        in_common,
+        shared_state,
     };
     let handler = Arc::new(SourcePoll {
         reader,
         timelines: Arc::new(named),
         pace: Pace { shortest: poll.shortest, longest: poll.longest, fill: poll.fill },
-        share: Share::new(concurrency.clone()),
+        slow_polls: SlowPollLimiter::new(concurrency.clone()),
     });
-    let streams = streams::open(settings, openings, &shared.service, (&queue, &handler), (&streamed, &metrics)).await?;
-    health.works();
+    let streams =
+        streams::open_streams(settings, unopened, &shared.service, (&queue, &handler), (&streamed, &metrics)).await?;
+    health.record_success();
     handler.schedule(&*queue).await.context("the sources cannot be scheduled")?;
-    tracing::info!(namespace = handler.reader.namespace, sources, "polls");
+    tracing::info!(namespace = handler.reader.namespace, sources, "the poller runs");
     credentials.warn_of_parked(endpoint).await;
     let name = worker_name(settings);
-    let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), Counted::Polls(handler.clone()));
+    let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), CountSource::Polls(handler.clone()));
     let stream = |stream: StreamSource| {
         let (stream, stop) = (Arc::new(stream), stop.clone());
-        Beside::new("stream", move || {
+        BackgroundTask::new("stream", move || {
             let (stream, stop) = (stream.clone(), stop.clone());
             async move { stream.run(&stop).await }
         })
     };
     let beside = streams.into_iter().map(stream).collect();
-    let (handling, claims, early) = (Handling::Metered(handler, credentials), claims.into(), 0.0.into());
+    let (handling, claims, early) = (HandlerKind::Metered(handler, credentials), claims.into(), 0.0.into());
     let worker = Worker { name, queue, handling, claims, early, concurrency, metrics, health, stop };
     Ok(ManagedWorker { role: "poller", worker, heartbeat, beside })
 }

@@ -8,19 +8,25 @@ use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 
-use super::{InForce, open_store};
-use crate::base::backend::redis::{RedisOptions, RedisPool, Tls};
-use crate::base::reload::Reloadable;
-use crate::config::{BadConfig, FileSettings, QueueBackend, Settings, masked};
-use crate::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
-use crate::engine::redis_functions;
-use crate::model::provider::Provider;
-use crate::pipelines::kind::{Live, Registered};
-use crate::quota::{EmbeddedLedger, Ledger, RedisLedger};
-use crate::store::Database;
+use super::{ActiveConfig, open_store};
+use collect::config::{BadConfig, FileSettings, QueueBackend, Settings, masked};
+use collect::pipelines::kind::{LiveSettings, RegisteredPipeline};
+use engine::base::backend::redis::{RedisOptions, RedisPool, Tls};
+use engine::base::reload::Reloadable;
+use engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+use engine::quota::{EmbeddedLedger, Ledger, RedisLedger};
+use engine::redis_functions::FunctionLibrary;
+use networks::model::pipeline_id::{LEDGER, NAMESPACE};
+use networks::model::provider::Provider;
+use store::Database;
 
-/// Interval at which a long-running process checks the functions for redis-cli.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Interval of the check of the functions for redis-cli.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+
+#[must_use]
+pub fn function_library() -> FunctionLibrary {
+    FunctionLibrary::new(NAMESPACE, LEDGER)
+}
 
 #[derive(Debug, Clone)]
 pub enum Service {
@@ -29,6 +35,7 @@ pub enum Service {
         pool: RedisPool,
         /// Address without passwords.
         address: String,
+        functions: Arc<FunctionLibrary>,
     },
     /// File; the queue and the ledger each open it.
     Embedded(FileSettings),
@@ -38,7 +45,7 @@ impl Service {
     /// Creates the configured service. Connects to nothing.
     pub fn new(settings: &Settings) -> Result<Self> {
         let redis = &settings.queue.redis;
-        settings.tls_files_are_regular()?;
+        settings.check_tls_files()?;
         Ok(match settings.queue.backend {
             QueueBackend::Redis => Self::Redis {
                 pool: RedisPool::new(&RedisOptions {
@@ -49,38 +56,42 @@ impl Service {
                     response_timeout: redis.response_timeout,
                 })?,
                 address: masked(redis.url.expose_secret()),
+                functions: Arc::new(function_library()),
             },
             QueueBackend::Embedded => Self::Embedded(settings.queue.embedded.clone()),
         })
     }
 
     /// Opens the queue of that namespace, without a check that it responds.
-    pub async fn unchecked_queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
+    pub async fn open_unchecked_queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
         Ok(match self {
             Self::Redis { pool, .. } => Arc::new(RedisQueue::new(pool.clone(), namespace)),
             Self::Embedded(file) => {
                 let queue = EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await;
-                Arc::new(queue.with_context(|| self.unusable("queue"))?)
+                Arc::new(queue.with_context(|| self.unusable_message("queue"))?)
             }
         })
     }
 
-    /// Opens the queue of that namespace, and checks it.
+    /// Opens and checks the queue of that namespace.
     pub async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
-        let queue = self.unchecked_queue(namespace).await?;
-        let findings = queue.check().await.with_context(|| self.unusable("queue"))?;
+        let queue = self.open_unchecked_queue(namespace).await?;
+        let findings = queue.check().await.with_context(|| self.unusable_message("queue"))?;
         if let Some((first, others)) = findings.split_first() {
             tracing::debug!(namespace, "{first}");
             others.iter().for_each(|finding| tracing::warn!(namespace, "{finding}"));
         }
-        if let Self::Redis { pool, .. } = self {
-            redis_functions::loaded(pool, true).await;
+        if let Self::Redis { pool, functions, .. } = self {
+            functions.load_or_log(pool).await;
         }
         Ok(queue)
     }
 
     /// Opens and checks the queues of these pipelines, in their order.
-    pub async fn queues(&self, pipelines: impl IntoIterator<Item = &Registered>) -> Result<Vec<Arc<dyn Queue>>> {
+    pub async fn queues(
+        &self,
+        pipelines: impl IntoIterator<Item = &RegisteredPipeline>,
+    ) -> Result<Vec<Arc<dyn Queue>>> {
         let mut queues: Vec<Arc<dyn Queue>> = Vec::new();
         for pipeline in pipelines {
             let namespace = pipeline.namespace();
@@ -94,10 +105,10 @@ impl Service {
         Ok(queues)
     }
 
-    /// Reloads missing functions for redis-cli, until `stop`.
+    /// Reloads missing functions for redis-cli until `stop`.
     pub async fn keep_functions_loaded(self, stop: CancellationToken) {
-        if let Self::Redis { pool, .. } = self {
-            redis_functions::keep(&pool, LOOK_EVERY, stop).await;
+        if let Self::Redis { pool, functions, .. } = self {
+            functions.keep_loaded(&pool, CHECK_INTERVAL, stop).await;
         }
     }
 
@@ -107,12 +118,12 @@ impl Service {
             Self::Redis { pool, .. } => Arc::new(RedisLedger::new(pool.clone(), &whose)),
             Self::Embedded(file) => {
                 let ledger = EmbeddedLedger::open(&file.path, &whose, file.busy_timeout).await;
-                Arc::new(ledger.with_context(|| self.unusable("quota ledger"))?)
+                Arc::new(ledger.with_context(|| self.unusable_message("quota ledger"))?)
             }
         })
     }
 
-    pub fn unusable(&self, what: &str) -> String {
+    pub fn unusable_message(&self, what: &str) -> String {
         match self {
             Self::Redis { address, .. } => format!("the {what} cannot be used (queue.redis.url is {address})"),
             Self::Embedded(file) => {
@@ -126,21 +137,21 @@ impl Service {
 pub type Apis = BTreeMap<String, String>;
 
 /// State shared by the pipelines of a process.
-pub struct Shared {
-    pub in_force: Reloadable<InForce>,
+pub struct SharedServices {
+    pub in_force: Reloadable<ActiveConfig>,
     pub service: Service,
     pub database: Database,
     pub apis: Apis,
 }
 
-impl Shared {
+impl SharedServices {
     /// Text about the API that a pipeline calls; empty if it calls none.
-    pub(super) fn api_of(&self, items: &Registered) -> String {
+    pub(super) fn api_text(&self, items: &RegisteredPipeline) -> String {
         let metered = items.is_metered().then(|| self.apis.get(&items.id.provider.to_string()));
         metered.flatten().cloned().unwrap_or_default()
     }
 
-    pub fn live(&self) -> Live {
+    pub fn live_settings(&self) -> LiveSettings {
         let in_force = self.in_force.clone();
         Arc::new(move || in_force.load().settings.clone())
     }
@@ -148,13 +159,13 @@ impl Shared {
     /// Opens the services, and the queues of these pipelines in their order.
     pub async fn open(
         settings: &Settings,
-        pipelines: impl IntoIterator<Item = &Registered>,
+        pipelines: impl IntoIterator<Item = &RegisteredPipeline>,
     ) -> Result<(Self, Vec<Arc<dyn Queue>>)> {
         let service = Service::new(settings)?;
         let queues = service.queues(pipelines).await?;
         // The queue first: if it is missing, no file of an embedded store is created.
         let database = open_store(settings).await?;
-        let in_force = Reloadable::new(InForce::new(settings.clone()));
+        let in_force = Reloadable::new(ActiveConfig::new(settings.clone()));
         Ok((Self { in_force, service, database, apis: Apis::new() }, queues))
     }
 }

@@ -5,11 +5,11 @@ use std::collections::btree_map::Entry;
 
 use anyhow::Result;
 
-use crate::config::{BadConfig, Settings};
-use crate::model::provider::Provider;
-use crate::pipelines::apis::open_api;
-use crate::providers::registry::kinds;
-use crate::providers::source::Source;
+use collect::config::{BadConfig, Settings};
+use collect::pipelines::apis::open_api;
+use networks::model::provider::Provider;
+use networks::providers::registry::source_kinds;
+use networks::providers::source::Source;
 
 pub type Sources = BTreeMap<&'static str, BTreeMap<String, Source>>;
 
@@ -22,7 +22,7 @@ pub fn sources(settings: &Settings) -> Result<BTreeMap<Provider, Sources>> {
     }
     let mut all = BTreeMap::new();
     for (name, source) in &poll.sources {
-        let (provider, kinds) = (&source.provider, kinds(&source.provider));
+        let (provider, kinds) = (&source.provider, source_kinds(&source.provider));
         let k = source.out_of_order.unwrap_or(poll.out_of_order.max(kinds.out_of_order));
         let (build, of_provider) = match all.entry(provider.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -32,7 +32,7 @@ pub fn sources(settings: &Settings) -> Result<BTreeMap<Provider, Sources>> {
                 entry.insert((build, Sources::new()))
             }
         };
-        let source = build(provider, &source.written(), k);
+        let source = build(provider, &source.source_keys(), k);
         let source = source.map_err(|why| BadConfig(format!("poll.sources.{name}{why}")))?;
         of_provider.entry(source.timeline.rules().endpoint).or_default().insert(name.clone(), source);
     }

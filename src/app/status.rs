@@ -1,4 +1,4 @@
-//! Data of `status`: current state of every queue, its quota, and the polled sources; and the recorded errors.
+//! Data of `status`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,57 +6,60 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::join_all;
 
-use super::{Service, api_in_words, callers, fill, queue_is_there, source_book, store_as_it_is, terms, whole_queue};
-use crate::base::reload::Reloadable;
-use crate::config::Settings;
-use crate::engine::queue::{ERRORS_KEPT, Queue};
-use crate::ops::report::capacity::{Overload, lasting};
+use super::{
+    Service, callers, check_queue_file, connect_existing_store, describe_api, figure_settings, open_whole_queue,
+    request_fill, source_book,
+};
 use crate::ops::report::errors::ErrorReport;
-use crate::ops::report::sources::{PositionsAtHand, Sources};
-use crate::ops::report::status::{Report, Status};
-use crate::ops::{Answer, DatabaseAtHand, Reader, StoreAtHand};
-use crate::pipelines::kind::Registered;
-use crate::pipelines::registry::Registry;
+use crate::ops::report::quota_load::{QuotaLoad, recurring_lanes};
+use crate::ops::report::sources::{OpenedPositions, Sources};
+use crate::ops::report::status::{Status, StatusReport};
+use crate::ops::{Headline, OpenedDatabase, OpenedStore, SnapshotReader};
+use collect::config::Settings;
+use collect::pipelines::kind::RegisteredPipeline;
+use collect::pipelines::registry::Registry;
+use engine::base::reload::Reloadable;
+use engine::queue::{ERRORS_KEPT, Queue};
 
-/// Longest wait for the store, and for the queues of the polled sources.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// Longest wait if the settings contain no source: there may be none to read.
-const GLANCE: Duration = Duration::from_millis(1_500);
+/// Time limit for the store, and for the queues of the polled sources.
+const READ_TIMEOUT: Duration = Duration::from_secs(4);
+/// Time limit if the settings have no source.
+const SHORT_READ_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Reads the queue, the quota and the credentials of each pipeline, and the polled sources. Reads no secret. The only
 /// pipeline's queue must respond; of several, one that is down is part of the report.
-pub async fn status(settings: &Settings, registry: &Registry) -> Result<Report> {
+pub async fn status(settings: &Settings, registry: &Registry) -> Result<StatusReport> {
     let pipelines = registry.pipelines(settings)?;
     for pipeline in &pipelines {
         callers(settings, &pipeline.id.provider)?; // wrong credentials are an error of the command, not of one pipeline
     }
-    queue_is_there(settings)?;
+    check_queue_file(settings)?;
     let service = Service::new(settings)?;
-    let opened = store_as_it_is(settings).await.map_err(|error| format!("{error:#}"));
-    let store = StoreAtHand::new(opened.as_ref().map(|opened| opened.store.clone()).map_err(Clone::clone));
-    let database = DatabaseAtHand::new(opened);
+    let opened = connect_existing_store(settings).await.map_err(|error| format!("{error:#}"));
+    let store = OpenedStore::new(opened.as_ref().map(|opened| opened.store.clone()).map_err(Clone::clone));
+    let database = OpenedDatabase::new(opened);
     let at_hand = (store, database);
-    let reading = pipelines.iter().map(|pipeline| status_of(settings, &service, pipeline, &at_hand));
+    let reading = pipelines.iter().map(|pipeline| pipeline_status(settings, &service, pipeline, &at_hand));
     let (mut read, sources) = tokio::join!(join_all(reading), sources(settings, &service));
     if pipelines.len() == 1 && read.first().is_some_and(Result::is_err) {
         read.swap_remove(0)?;
     }
     let named = pipelines.iter().zip(read).map(|(pipeline, read)| {
-        let pollers = sources.trouble_of(&pipeline.id.provider.to_string());
+        let pollers = sources.collection_trouble(&pipeline.id.provider.to_string());
         let with_pollers = |status: Status| Status {
-            answer: status.answer.map(|answer| answer.unless_pollers(pollers.as_deref())),
+            answer: status.answer.map(|answer| answer.with_poller_trouble(pollers.as_deref())),
             ..status
         };
         // One line, as every error of a command.
         (pipeline.namespace(), read.map(with_pollers).map_err(|error| format!("{error:#}")))
     });
-    Ok(Report::new(named.collect::<Vec<_>>(), sources))
+    Ok(StatusReport::new(named.collect::<Vec<_>>(), sources))
 }
 
 /// Reads the recorded errors of all pipelines that contain these words.
 pub async fn errors(settings: &Settings, registry: &Registry, words: &str) -> Result<ErrorReport> {
     let pipelines = registry.pipelines(settings)?;
-    queue_is_there(settings)?;
+    check_queue_file(settings)?;
     let service = Service::new(settings)?;
     let read = join_all(pipelines.iter().map(async |pipeline| {
         let namespace = pipeline.namespace();
@@ -67,29 +70,29 @@ pub async fn errors(settings: &Settings, registry: &Registry, words: &str) -> Re
     Ok(ErrorReport::new(read.await, words))
 }
 
-async fn status_of(
+async fn pipeline_status(
     settings: &Settings,
     service: &Service,
-    pipeline: &Registered,
-    (store, database): &(StoreAtHand, DatabaseAtHand),
+    pipeline: &RegisteredPipeline,
+    (store, database): &(OpenedStore, OpenedDatabase),
 ) -> Result<Status> {
     let queue = service.queue(&pipeline.namespace()).await?;
-    let terms = Reloadable::new(terms(settings, pipeline));
-    let whole = whole_queue(settings, service, pipeline, queue, terms.clone(), Arc::default()).await?;
+    let terms = Reloadable::new(figure_settings(settings, pipeline));
+    let whole = open_whole_queue(settings, service, pipeline, queue, terms.clone(), Arc::default()).await?;
     let whole = Arc::new(whole);
-    let reader = Reader::new(whole.clone(), store.clone(), terms).with_database(database.clone());
-    let seen = reader.look_once().await;
-    let status = match &seen.snapshot {
+    let reader = SnapshotReader::new(whole.clone(), store.clone(), terms).with_database(database.clone());
+    let view = reader.read_once().await;
+    let status = match &view.snapshot {
         Some(figures) => figures.status.clone(),
         // The services report why they do not respond; a large file may only need more time.
         None => {
             let (stats, accounts) = (whole.queue.stats().await?, whole.statuses().await?);
-            let (fill, schedule) = (fill(settings, whole.capabilities), pipeline.schedule(settings));
+            let (fill, schedule) = (request_fill(settings, whole.capabilities), pipeline.schedule(settings));
             let status = Status::new(stats, accounts, fill, (pipeline.kind.words(), &*schedule));
-            status.with_api(api_in_words(settings, &pipeline.id.provider)).with_reads(whole.reads().await?)
+            status.with_api(describe_api(settings, &pipeline.id.provider)).with_reads(whole.reads().await?)
         }
     };
-    Ok(Status { answer: Some(Answer::of(&seen)), ..status })
+    Ok(Status { answer: Some(Headline::from_reading(&view)), ..status })
 }
 
 /// Ids per second that the quota leaves next to the lookups in that queue. `None` if it has no limit, or if that is
@@ -97,7 +100,7 @@ async fn status_of(
 pub async fn ids_per_second_left(
     settings: &Settings,
     service: &Service,
-    pipeline: &Registered,
+    pipeline: &RegisteredPipeline,
     queue: &dyn Queue,
 ) -> Result<Option<f64>> {
     let provider = &pipeline.id.provider;
@@ -107,25 +110,24 @@ pub async fn ids_per_second_left(
     let ledger = service.ledger(provider).await?;
     let (lanes, accounts) = tokio::join!(queue.stats(), ledger.statuses(capabilities.endpoint, &names, &[]));
     let lanes = lanes.map(|stats| stats.lanes).unwrap_or_default();
-    let lanes = lasting(&lanes, &*pipeline.schedule(settings));
-    let quota = Overload::new(&lanes, &accounts.unwrap_or_default(), fill(settings, capabilities));
-    Ok(quota.left_for_others(capabilities.batch_limit))
+    let lanes = recurring_lanes(&lanes, &*pipeline.schedule(settings));
+    let quota = QuotaLoad::new(&lanes, &accounts.unwrap_or_default(), request_fill(settings, capabilities));
+    Ok(quota.spare_items_per_s(capabilities.batch_limit))
 }
 
-/// Reads the polled sources. A store that is down is reported only if the settings contain a source; otherwise it is
-/// not needed.
+/// Reads the polled sources. Reports a store that is down only if the settings have a source; else it is not needed.
 async fn sources(settings: &Settings, service: &Service) -> Sources {
-    let patience = if settings.poll.sources.is_empty() { GLANCE } else { PATIENCE };
-    let positions = match tokio::time::timeout(patience, store_as_it_is(settings)).await {
+    let timeout = if settings.poll.sources.is_empty() { SHORT_READ_TIMEOUT } else { READ_TIMEOUT };
+    let positions = match tokio::time::timeout(timeout, connect_existing_store(settings)).await {
         Ok(opened) => opened.map(|opened| opened.positions).map_err(|error| format!("{error:#}")),
-        Err(_) => Err(format!("the store did not answer within {} ms", patience.as_millis())),
+        Err(_) => Err(format!("the store did not answer within {} ms", timeout.as_millis())),
     };
-    let book = source_book(settings, service, PositionsAtHand::new(positions));
-    match book.read(patience).await {
-        Ok(all) => Sources { all, error: None },
-        Err(why) if book.names_any() => Sources { error: Some(why), ..Sources::default() },
+    let book = source_book(settings, service, OpenedPositions::new(positions));
+    match book.read(timeout).await {
+        Ok(all) => Sources { all, ..Sources::default() },
+        Err(why) if book.has_configured_sources() => Sources::default().with_failed_reading(why),
         Err(why) => {
-            tracing::debug!(why, "whether there are polled sources is not known");
+            tracing::debug!(why, "the polled sources are unknown");
             Sources::default()
         }
     }

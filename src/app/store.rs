@@ -6,18 +6,17 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 
-use super::store_is_there;
-use crate::config::{Settings, StoreBackend, masked};
-use crate::providers::registry::details_of;
-use crate::store::export::Tables;
-use crate::store::{
+use super::check_store_file;
+use collect::config::{Settings, StoreBackend, masked};
+use store::export::ExportTables;
+use store::{
     Communities, Database, Edges, FollowList, Forgetting, Graphs, Positions, PostgresStore, SqliteStore, Store,
     StoreError,
 };
 
-trait Whole: Store + Positions + Edges + FollowList + Communities + Forgetting + Tables + Graphs {}
+trait FullStore: Store + Positions + Edges + FollowList + Communities + Forgetting + ExportTables + Graphs {}
 
-impl<T: Store + Positions + Edges + FollowList + Communities + Forgetting + Tables + Graphs> Whole for T {}
+impl<T: Store + Positions + Edges + FollowList + Communities + Forgetting + ExportTables + Graphs> FullStore for T {}
 
 /// Opens the store, and fails if its tables are not those of this version. The embedded one creates its tables
 /// automatically; `twitter-updater migrate` creates those of PostgreSQL.
@@ -27,17 +26,16 @@ pub async fn open_store(settings: &Settings) -> Result<Database> {
     let ready = async {
         if settings.store.backend == StoreBackend::Sqlite {
             store.migrate().await?;
-            fill_details(&**store).await?;
         }
         store.check().await?;
         database.forgetting.check_key().await
     };
-    ready.await.with_context(|| unusable_store(settings))?;
+    ready.await.with_context(|| unusable_store_message(settings))?;
     Ok(database)
 }
 
 /// Opens the store for a command that reads whole tables: statements have no time limit.
-pub async fn open_patient_store(settings: &Settings) -> Result<Database> {
+pub async fn open_store_without_timeout(settings: &Settings) -> Result<Database> {
     let mut settings = settings.clone();
     settings.store.postgres.statement_timeout = Duration::ZERO;
     open_store(&settings).await
@@ -57,33 +55,34 @@ pub async fn connect_store(settings: &Settings) -> Result<Database> {
 }
 
 /// Opens the store for exports, which may take long. Creates no file and no table.
-pub async fn open_tables(settings: &Settings) -> Result<Arc<dyn Tables>> {
-    let whole = open_to_read(settings).await?;
+pub async fn open_tables(settings: &Settings) -> Result<Arc<dyn ExportTables>> {
+    let whole = open_read_only(settings).await?;
     Ok(whole)
 }
 
-/// Does the same as `open_tables`, and returns the list of forgotten people.
-pub async fn open_tables_of_people(settings: &Settings) -> Result<(Arc<dyn Tables>, Arc<dyn Forgetting>)> {
-    let whole = open_to_read(settings).await?;
+/// Opens the store read-only for an export, and the list of forgotten people.
+pub async fn open_tables_and_forgetting(settings: &Settings) -> Result<(Arc<dyn ExportTables>, Arc<dyn Forgetting>)> {
+    let whole = open_read_only(settings).await?;
     Ok((whole.clone(), whole))
 }
 
+/// Opens the store read-only. Both results are the same store.
 pub async fn open_graphs(settings: &Settings) -> Result<(Arc<dyn Graphs>, Arc<dyn Store>)> {
-    let whole = open_to_read(settings).await?;
+    let whole = open_read_only(settings).await?;
     Ok((whole.clone(), whole))
 }
 
-async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Whole>> {
-    store_is_there(settings).with_context(|| unusable_store(settings))?;
+async fn open_read_only(settings: &Settings) -> Result<Arc<dyn FullStore>> {
+    check_store_file(settings).with_context(|| unusable_store_message(settings))?;
     let whole = connect(settings, Duration::ZERO, true).await?;
-    whole.check().await.with_context(|| unusable_store(settings))?;
+    whole.check().await.with_context(|| unusable_store_message(settings))?;
     Ok(whole)
 }
 
 /// `statement_timeout` limits a statement of PostgreSQL; zero means no limit.
-async fn connect(settings: &Settings, statement_timeout: Duration, reads_only: bool) -> Result<Arc<dyn Whole>> {
+async fn connect(settings: &Settings, statement_timeout: Duration, reads_only: bool) -> Result<Arc<dyn FullStore>> {
     let key_file = settings.forget.key_file.as_os_str();
-    let connected: Result<Arc<dyn Whole>, StoreError> = match settings.store.backend {
+    let connected: Result<Arc<dyn FullStore>, StoreError> = match settings.store.backend {
         StoreBackend::Postgres => {
             let postgres = &settings.store.postgres;
             let store = PostgresStore::connect(&postgres.url, postgres.connections, statement_timeout).await;
@@ -103,38 +102,22 @@ async fn connect(settings: &Settings, statement_timeout: Duration, reads_only: b
             })
         }
     };
-    connected.with_context(|| unusable_store(settings))
+    connected.with_context(|| unusable_store_message(settings))
 }
 
 /// Connects to the store for a read-only command: creates no file and no table. A missing file is an error.
-pub async fn store_as_it_is(settings: &Settings) -> Result<Database> {
-    store_is_there(settings).with_context(|| unusable_store(settings))?;
+pub async fn connect_existing_store(settings: &Settings) -> Result<Database> {
+    check_store_file(settings).with_context(|| unusable_store_message(settings))?;
     connect_store(settings).await
 }
 
-/// Fills in details of posts stored by an earlier version, from their raw objects. Continues after an interruption.
-pub async fn fill_details(store: &dyn Store) -> Result<(), StoreError> {
-    const LOG_EVERY: u64 = 100_000;
-    let mut filled = 0;
-    loop {
-        let rows = store.fill_details(details_of).await?;
-        if rows == 0 {
-            return Ok(());
-        }
-        if filled / LOG_EVERY < (filled + rows) / LOG_EVERY {
-            tracing::info!(tweets = filled + rows, "columns were filled from stored objects");
-        }
-        filled += rows;
-    }
-}
-
-fn unusable_store(settings: &Settings) -> String {
-    format!("the store cannot be used ({})", store_name(settings))
+fn unusable_store_message(settings: &Settings) -> String {
+    format!("the store cannot be used ({})", store_address(settings))
 }
 
 /// Address of the store with the name of its setting, without secrets.
 #[must_use]
-pub fn store_name(settings: &Settings) -> String {
+pub fn store_address(settings: &Settings) -> String {
     let (setting, is) = match settings.store.backend {
         StoreBackend::Postgres => ("store.postgres.url", masked(settings.store.postgres.url.expose_secret())),
         StoreBackend::Sqlite => ("store.sqlite.path", settings.store.sqlite.path.display().to_string()),

@@ -5,14 +5,14 @@ use std::io::Write;
 use anyhow::Result;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::base::task;
+use engine::base::task;
 
-/// After this call SIGQUIT no longer ends the process. It prints a line for each task on standard error.
+/// Makes SIGQUIT print a line for each task on standard error, instead of ending the process.
 pub fn print_tasks_on_quit() -> Result<()> {
     let mut quits = signal(SignalKind::quit())?;
     tokio::spawn(async move {
         while quits.recv().await.is_some() {
-            let doings = task::doings();
+            let doings = task::list_steps();
             let mut text = format!("SIGQUIT: {} tasks\n", doings.len());
             doings.iter().for_each(|doing| text.extend([doing.as_str(), "\n"]));
             // In one write. Errors do not matter: standard error may have no reader.

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use super::InForce;
-use crate::base::reload::Reloadable;
-use crate::base::shutdown::Stop;
-use crate::base::task;
-use crate::config::Settings;
-use crate::engine::worker::ClaimSettings;
-use crate::ops::report::plan::{Fill, ReadTerms, per_month};
-use crate::pipelines::posts::{margin, same_day};
-use crate::providers::lookup::{Capabilities, Charge};
-use crate::providers::x_v2;
-use crate::quota::{Budget, Period};
+use super::ActiveConfig;
+use crate::ops::report::plan::{ReadTerms, RequestFill, monthly_reads};
+use collect::config::Settings;
+use collect::pipelines::posts::{midnight_margin, same_day};
+use engine::base::reload::Reloadable;
+use engine::base::shutdown::Stop;
+use engine::base::task;
+use engine::quota::{Budget, Period};
+use engine::worker::ClaimSettings;
+use networks::providers::lookup::{Capabilities, Charge};
+use networks::providers::x_v2;
 
 #[derive(Clone)]
-pub(super) struct Tuning {
+pub(super) struct LiveTuning {
     pub claims: Reloadable<ClaimSettings>,
     pub concurrency: Reloadable<usize>,
     /// Set if the provider charges for reads.
@@ -24,7 +24,7 @@ pub(super) struct Tuning {
     lease: Duration,
 }
 
-impl Tuning {
+impl LiveTuning {
     /// `budget` is that of the credentials, `lease` that of the pipeline's batches.
     pub fn new(
         settings: &Settings,
@@ -42,7 +42,7 @@ impl Tuning {
     }
 
     /// Applies the settings in force, now and after each change, until the process stops.
-    pub async fn follow(&self, in_force: Reloadable<InForce>, stop: Stop) {
+    pub async fn follow(&self, in_force: Reloadable<ActiveConfig>, stop: Stop) {
         let mut changes = in_force.changes();
         while !stop.is_draining() {
             let settings = &in_force.load().settings;
@@ -59,19 +59,20 @@ impl Tuning {
     }
 }
 
+/// Budget of reads by the settings; `None` if the provider charges no ids.
 pub fn budget(settings: &Settings, capabilities: Capabilities) -> Option<Budget> {
     let x = &settings.x;
     (capabilities.charge == Charge::PerIdPerUtcDay).then(|| Budget {
         reads: x.reads,
         per: x.reads_per.period(x.reads_from_day),
-        margin: margin(settings),
+        margin: midnight_margin(settings),
         price_per_read: x.price_per_read,
     })
 }
 
 #[must_use]
-pub fn fill(settings: &Settings, capabilities: Capabilities) -> Fill {
-    Fill::of(capabilities, settings.updater.buffer_ttl, settings.updater.lookahead)
+pub fn request_fill(settings: &Settings, capabilities: Capabilities) -> RequestFill {
+    RequestFill::new(capabilities, settings.updater.buffer_ttl, settings.updater.lookahead)
 }
 
 #[must_use]
@@ -79,7 +80,7 @@ pub fn read_terms(settings: &Settings) -> ReadTerms {
     let x = &settings.x;
     let allowed = match x.reads_per.period(x.reads_from_day) {
         Period::Month { .. } => x.reads as f64,
-        Period::Every(length) => per_month(x.reads, length),
+        Period::Every(length) => monthly_reads(x.reads, length),
     };
     ReadTerms {
         same_day: same_day(settings, x_v2::CAPABILITIES),

@@ -6,40 +6,42 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::call_budget::{CallBudget, Paid};
-use super::credentials::no_credentials;
+use super::call_budget::{CallBudget, MeteredEndpoint};
+use super::credentials::open_ledger_only;
 use super::handles::WaitingHandles;
-use super::heartbeat::{Counted, Heartbeat};
-use super::intervals::ChangedIntervals;
-use super::maintenance::{Audit, Maintenance, Retention};
-use super::starters::targets;
-use super::tuning::Tuning;
-use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, rebuild_of, starter};
-use crate::base::random;
-use crate::base::reload::Reloadable;
-use crate::base::supervise::Beside;
-use crate::config::{OnDeleted, Settings};
-use crate::engine::queue::{DUE_SLACK, Queue};
-use crate::engine::schedule::Schedules;
-use crate::engine::worker::{Handling, Worker};
-use crate::ingest::{Drain, DrainRound, Refresh, Starter};
-use crate::pipelines::apis::open_handles;
-use crate::pipelines::kind::{Opened, Opening, Registered, Work};
-use crate::pipelines::profiles::holds_accounts;
-use crate::providers::registry::account_of;
-use crate::quota::Credentials;
-use crate::store::{Store, Way};
+use super::heartbeat::{CountSource, Heartbeat};
+use super::intervals::IntervalApplier;
+use super::maintenance::{Maintenance, PeriodicRebuild, Retention};
+use super::starters::fan_out_targets;
+use super::tuning::LiveTuning;
+use super::{
+    ManagedWorker, MonitoredPipeline, Role, SharedServices, credentials, new_rebuild, open_credentials, starter,
+};
+use collect::config::{OnDeleted, Settings};
+use collect::ingest::{Drain, DrainRound, Refresh, Starter};
+use collect::pipelines::apis::open_handles;
+use collect::pipelines::kind::{OpenContext, OpenPipeline, PipelineHandler, RegisteredPipeline};
+use collect::pipelines::profiles::is_profiles_namespace;
+use engine::base::random;
+use engine::base::reload::Reloadable;
+use engine::base::supervise::BackgroundTask;
+use engine::queue::{DUE_SLACK, Queue};
+use engine::quota::Credentials;
+use engine::schedule::Schedules;
+use engine::worker::{HandlerKind, Worker};
+use networks::providers::registry::read_account_ref;
+use store::{Store, Way};
 
 /// Pause before the next read of an empty `incoming`.
-const DRAIN_EVERY: Duration = Duration::from_secs(1);
+const DRAIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Namespace of all processes on a machine without containers.
+/// Namespace of processes outside of containers.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Returns the worker's name: as set, or the host's name and the process id. In a container a random part is added,
-/// constant for the life of the process. Each container has a process 1, and several may share the host's name.
+/// Returns the worker's name: as set, or the host's name and the process id. In a container it has a random part, because
+/// each container has a process 1, and several may share the host's name.
 pub(super) fn worker_name(settings: &Settings) -> String {
-    static LOT: LazyLock<u64> = LazyLock::new(random::number);
+    static RANDOM_PART: LazyLock<u64> = LazyLock::new(random::number);
     if !settings.updater.name.is_empty() {
         return settings.updater.name.clone();
     }
@@ -48,62 +50,63 @@ pub(super) fn worker_name(settings: &Settings) -> String {
         .map_or_else(|_| "worker".to_owned(), |host| host.trim().to_owned());
     let pid = std::process::id();
     let namespace = std::fs::read_link("/proc/self/ns/pid");
-    let is_contained = pid == 1 || namespace.is_ok_and(|namespace| namespace != Path::new(FIRST_PID_NAMESPACE));
-    default_name(&host, pid, is_contained.then_some(*LOT))
+    let is_in_container = pid == 1 || namespace.is_ok_and(|namespace| namespace != Path::new(FIRST_PID_NAMESPACE));
+    default_name(&host, pid, is_in_container.then_some(*RANDOM_PART))
 }
 
-fn default_name(host: &str, pid: u32, lot: Option<u64>) -> String {
-    match lot {
+fn default_name(host: &str, pid: u32, random_part: Option<u64>) -> String {
+    match random_part {
         // Eight letters are enough to distinguish workers.
-        Some(lot) => format!("{host}-{pid}-{:08x}", lot & 0xffff_ffff),
+        Some(random_part) => format!("{host}-{pid}-{:08x}", random_part & 0xffff_ffff),
         None => format!("{host}-{pid}"),
     }
 }
 
 /// Returns the configured updaters, one per pipeline, each with all of them. Connects to nothing.
-pub fn updaters(role: &Role) -> Result<Vec<(Monitored, Vec<Monitored>)>> {
+pub fn updaters(role: &Role) -> Result<Vec<(MonitoredPipeline, Vec<MonitoredPipeline>)>> {
     let settings = &role.settings;
     settings.adaptive.model()?;
-    let updater = |pipeline: Registered| {
+    let updater = |pipeline: RegisteredPipeline| {
         pipeline.kind.check(&pipeline.id, settings)?;
         if pipeline.is_metered() {
             credentials(settings, &pipeline.id.provider)?;
         }
         let (namespace, lease, stop) = (pipeline.namespace(), pipeline.kind.lease(settings), role.stop.child());
-        Ok(Monitored::new(settings, pipeline, namespace, lease, stop))
+        Ok(MonitoredPipeline::new(settings, pipeline, namespace, lease, stop))
     };
-    let all = role.registry.pipelines(settings)?.into_iter().map(updater).collect::<Result<Vec<Monitored>>>()?;
+    let all =
+        role.registry.pipelines(settings)?.into_iter().map(updater).collect::<Result<Vec<MonitoredPipeline>>>()?;
     Ok(all.iter().map(|one| (one.clone(), all.clone())).collect())
 }
 
 /// Builds the worker for the items in that queue. They may fan out to the others of `all`.
 pub async fn open_updater(
-    shared: &Shared,
+    shared: &SharedServices,
     queue: Arc<dyn Queue>,
-    pipeline: &Monitored,
-    all: Vec<Monitored>,
+    pipeline: &MonitoredPipeline,
+    all: Vec<MonitoredPipeline>,
 ) -> Result<ManagedWorker> {
-    let Shared { in_force, service, database, .. } = shared;
+    let SharedServices { in_force, service, database, .. } = shared;
     let store = &database.store;
     let settings = &in_force.load().settings;
-    let Monitored { items, schedule: corrected, namespace, metrics, health, stop } = pipeline.clone();
+    let MonitoredPipeline { items, schedule: corrected, namespace, metrics, health, stop } = pipeline.clone();
     let credentials = match items.is_metered() {
         true => open_credentials(settings, service, &items.id.provider).await?,
-        false => no_credentials(settings, service, &items.id.provider).await?,
+        false => open_ledger_only(settings, service, &items.id.provider).await?,
     };
     let name = worker_name(settings);
     // Before its services are open: people see that a provider does not respond.
-    let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), Counted::Updates);
+    let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), CountSource::Updates);
     let wave = Reloadable::new(None);
     let schedule: Arc<dyn Schedules> = corrected.clone().into();
-    let opening = Opening {
+    let opening = OpenContext {
         id: items.id.clone(),
         settings: (**settings).clone(),
-        in_force: shared.live(),
+        in_force: shared.live_settings(),
         queue: queue.clone(),
         worker: name.clone(),
         database: database.clone(),
-        fan_out: targets(shared, &items, &all).await?,
+        fan_out: fan_out_targets(shared, &items, &all).await?,
         credentials: credentials.clone(),
         schedule: schedule.clone(),
         unavailable: items.kind.unavailable(settings),
@@ -112,11 +115,13 @@ pub async fn open_updater(
         health: health.clone(),
         stop: stop.clone(),
     };
-    let Opened { work, capabilities, beside: own } = items.kind.open(opening).await?;
-    health.works();
+    let OpenPipeline { work, capabilities, beside: own_tasks } = items.kind.open(opening).await?;
+    health.record_success();
     let (handling, endpoint) = match work {
-        Work::Metered(handler) => (Handling::Metered(handler.clone(), credentials.clone()), handler.endpoint()),
-        Work::Free(handler) => (Handling::Free(handler), capabilities.endpoint),
+        PipelineHandler::Metered(handler) => {
+            (HandlerKind::Metered(handler.clone(), credentials.clone()), handler.endpoint())
+        }
+        PipelineHandler::Free(handler) => (HandlerKind::Unmetered(handler), capabilities.endpoint),
     };
     credentials.warn_of_parked(endpoint).await;
     let batch_limit = capabilities.batch_limit;
@@ -125,11 +130,11 @@ pub async fn open_updater(
         store: store.clone(),
         name: name.clone(),
         schedule: corrected,
-        paid: Paid { credentials: credentials.clone(), endpoint, batch_limit },
+        metered: MeteredEndpoint { credentials: credentials.clone(), endpoint, batch_limit },
         early: 0.0.into(),
     };
     let lease = items.kind.lease(settings);
-    let tuning = Tuning::new(settings, capabilities, lease, credentials.budget());
+    let tuning = LiveTuning::new(settings, capabilities, lease, credentials.budget());
     let (concurrency, config_revision) = (*tuning.concurrency.load(), in_force.load().revision.clone());
     tracing::info!(worker = name, namespace, concurrency, config_revision, "updater runs");
     let worker = Worker {
@@ -145,23 +150,28 @@ pub async fn open_updater(
     };
     let starter = starter(settings, &items, queue.clone(), Some(store.clone()), schedule.clone());
     let waiting = waiting_handles(settings, &items, &queue, store, (&schedule, &starter), &credentials)?;
-    let drain = Drain::new(starter.by(Way::of("incoming")), name.clone());
+    let drain = Drain::new(starter.with_way(Way::new("incoming")), name.clone());
     let kept_for = Some(settings.store.retention).filter(|span| !span.is_zero());
     let deleted = settings.store.on_deleted == OnDeleted::Remove;
     // Without expired or deleted posts to remove, the store is not walked every day.
     let retention = (kept_for.is_some() || deleted).then(|| {
         let (queue, store, name) = (queue.clone(), store.clone(), name.clone());
-        Beside::of("retention", Retention { queue, store, name, kept_for, deleted }, Retention::run, &stop)
+        BackgroundTask::with_state(
+            "retention",
+            Retention { queue, store, name, kept_for, deleted },
+            Retention::run,
+            &stop,
+        )
     });
-    let rebuild = rebuild_of(settings, &items, queue.clone(), store.clone(), schedule);
+    let rebuild = new_rebuild(settings, &items, queue.clone(), store.clone(), schedule);
     let every = settings.rebuild.every;
     let audit = (!every.is_zero()).then(|| {
         let (rebuild, name) = (rebuild.clone(), name.clone());
-        Beside::of("audit", Audit { rebuild, name, every }, Audit::run, &stop)
+        BackgroundTask::with_state("audit", PeriodicRebuild { rebuild, name, every }, PeriodicRebuild::run, &stop)
     });
     let refresh = Refresh { rebuild };
     let slack = DUE_SLACK.max(2 * lease);
-    let intervals = ChangedIntervals { queue: queue.clone(), schedule: pipeline.schedule.schedule.clone(), slack };
+    let intervals = IntervalApplier { queue: queue.clone(), schedule: pipeline.schedule.schedule.clone(), slack };
     let maintenance = Maintenance { queue, name, wave, refresh, slack };
     let counted = move |round: &DrainRound| {
         metrics.counters.incoming_accepted.add(round.accepted as usize);
@@ -171,27 +181,27 @@ pub async fn open_updater(
     let (tuning, drain, token) =
         (Arc::new((tuning, in_force.clone(), stop.clone())), Arc::new((drain, counted)), stop.token());
     let mut beside = vec![
-        Beside::new("tuning", move || {
+        BackgroundTask::new("tuning", move || {
             let of = tuning.clone();
             async move { of.0.follow(of.1.clone(), of.2.clone()).await }
         }),
-        Beside::new("incoming", move || {
+        BackgroundTask::new("incoming", move || {
             let (of, token) = (drain.clone(), token.clone());
-            async move { of.0.run(token, DRAIN_EVERY, &of.1).await }
+            async move { of.0.run(token, DRAIN_INTERVAL, &of.1).await }
         }),
-        Beside::of("maintenance", maintenance, Maintenance::run, &stop),
-        Beside::of("intervals", intervals, ChangedIntervals::run, &stop),
-        Beside::of("budget", budget, CallBudget::run, &stop),
+        BackgroundTask::with_state("maintenance", maintenance, Maintenance::run, &stop),
+        BackgroundTask::with_state("intervals", intervals, IntervalApplier::run, &stop),
+        BackgroundTask::with_state("budget", budget, CallBudget::run, &stop),
     ];
-    let waiting = waiting.map(|waiting| Beside::of("handles", waiting, WaitingHandles::run, &stop));
-    beside.extend(retention.into_iter().chain(audit).chain(own).chain(waiting));
+    let waiting = waiting.map(|waiting| BackgroundTask::with_state("handles", waiting, WaitingHandles::run, &stop));
+    beside.extend(retention.into_iter().chain(audit).chain(own_tasks).chain(waiting));
     Ok(ManagedWorker { role: "updater", worker, heartbeat, beside })
 }
 
 /// Returns the resolver of waiting handles; `None` if the items are not accounts.
 fn waiting_handles(
     settings: &Settings,
-    items: &Registered,
+    items: &RegisteredPipeline,
     queue: &Arc<dyn Queue>,
     store: &Arc<dyn Store>,
     (schedule, starter): (&Arc<dyn Schedules>, &Starter),
@@ -199,15 +209,15 @@ fn waiting_handles(
 ) -> Result<Option<WaitingHandles>> {
     let (namespace, provider) = (items.namespace(), &items.id.provider);
     let receiver = items.kind.receiver(&items.id, schedule.clone(), store.clone());
-    let Some(receiver) = receiver.filter(|_| holds_accounts(&namespace)) else { return Ok(None) };
+    let Some(receiver) = receiver.filter(|_| is_profiles_namespace(&namespace)) else { return Ok(None) };
     Ok(Some(WaitingHandles {
         namespace,
         queue: queue.clone(),
         store: store.clone(),
         receiver,
-        starter: starter.clone().by(Way::of("http")),
+        starter: starter.clone().with_way(Way::new("http")),
         handles: open_handles(settings, provider)?,
-        read: account_of(provider),
+        read: read_account_ref(provider),
         credentials: credentials.clone(),
         call_timeout: settings.lookup.timeout,
     }))
@@ -220,7 +230,7 @@ mod tests {
     #[test]
     fn containers_of_one_host_have_names_of_their_own() {
         assert_eq!(default_name("host", 7, None), "host-7");
-        let names = [1, 2, u64::MAX].map(|lot| default_name("host", 1, Some(lot)));
+        let names = [1, 2, u64::MAX].map(|random_part| default_name("host", 1, Some(random_part)));
         assert_eq!(names, ["host-1-00000001", "host-1-00000002", "host-1-ffffffff"]);
         // Constant within one process.
         let settings = Settings::load_with(&[], None, &[]).unwrap();

@@ -1,4 +1,4 @@
-//! Metrics as OpenMetrics text. Their names and help texts stand where they are counted.
+//! Metrics as OpenMetrics text. Each name and help text is defined beside its counter.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,23 +16,28 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::server::panics;
-use crate::engine::metrics::{Counter, CounterSet, Metrics};
+use engine::metrics::{Counter, CounterSet, Metrics};
 
 const PREFIX: &str = "twitter_updater";
 
 pub(super) type Labels = Vec<(&'static str, String)>;
 type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
 
-/// A registry with the metrics of every process: its build and its panics.
+/// Returns a registry with the metrics that every process has: its build and its panics.
 #[must_use]
-pub fn registry() -> Registry {
+pub fn base_registry() -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-    registry.register("http_panics", "Requests that panicked", panics::counter());
+    registry.register("http_panics", "Requests that panicked", panics::panic_counter());
     registry
 }
 
-pub(super) fn show(registry: &mut Registry, name: &str, what: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
+pub(super) fn register_gauges(
+    registry: &mut Registry,
+    name: &str,
+    what: &str,
+    values: impl IntoIterator<Item = (Labels, f64)>,
+) {
     let family = Gauges::default();
     for (labels, value) in values {
         family.get_or_create(&labels).set(value);
@@ -40,23 +45,24 @@ pub(super) fn show(registry: &mut Registry, name: &str, what: &str, values: impl
     registry.register(name, what, family);
 }
 
-pub(super) fn namespace(name: &str) -> Labels {
+pub(super) fn namespace_label(name: &str) -> Labels {
     vec![("namespace", name.to_owned())]
 }
 
+/// Returns the registry of a process, with the metrics of its pipelines by namespace.
 #[must_use]
-pub fn of_process(pipelines: impl IntoIterator<Item = (String, Arc<Metrics>)>) -> Registry {
-    let mut registry = registry();
-    registry.register_collector(Box::new(Pipelines(pipelines.into_iter().collect())));
+pub fn pipeline_registry(pipelines: impl IntoIterator<Item = (String, Arc<Metrics>)>) -> Registry {
+    let mut registry = base_registry();
+    registry.register_collector(Box::new(PipelineCollector(pipelines.into_iter().collect())));
     registry
 }
 
-/// All namespaces in one collector. With one registry each, a family would be described more than once, which OpenMetrics forbids.
+/// One collector of all namespaces. OpenMetrics forbids to describe a family twice, as one registry per namespace would.
 #[derive(Debug)]
-struct Pipelines(Vec<(String, Arc<Metrics>)>);
+struct PipelineCollector(Vec<(String, Arc<Metrics>)>);
 
-impl Pipelines {
-    fn family<M: EncodeMetric>(
+impl PipelineCollector {
+    fn encode_metric<M: EncodeMetric>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         name: &str,
@@ -66,7 +72,7 @@ impl Pipelines {
         let value = |(namespace, metrics): &(String, Arc<Metrics>)| Some((namespace.clone(), of(metrics)?));
         let values: Vec<(String, M)> = self.0.iter().filter_map(value).collect();
         let Some((_, first)) = values.first() else { return Ok(()) };
-        let mut family = encoder.encode_descriptor(name, &sentence(what), None, first.metric_type())?;
+        let mut family = encoder.encode_descriptor(name, &trim_help(what), None, first.metric_type())?;
         for (namespace, value) in &values {
             let labels = [("namespace", namespace.as_str())];
             value.encode(family.encode_family(&labels)?)?;
@@ -75,8 +81,8 @@ impl Pipelines {
     }
 }
 
-impl Pipelines {
-    fn unreadable(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+impl PipelineCollector {
+    fn encode_unreadable(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let what = "Answers that could not be read, by reason.";
         let mut family = encoder.encode_descriptor("unreadable", what, None, MetricType::Counter)?;
         for (namespace, metrics) in &self.0 {
@@ -88,7 +94,7 @@ impl Pipelines {
         Ok(())
     }
 
-    fn restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn encode_restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let what = "Restarted tasks, by task and cause: panic or silence.";
         let mut family = encoder.encode_descriptor("task_restarts", what, None, MetricType::Counter)?;
         for (namespace, metrics) in &self.0 {
@@ -100,57 +106,59 @@ impl Pipelines {
         Ok(())
     }
 
-    fn beside(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let all: Vec<(String, Arc<dyn CounterSet>)> = self.0.iter().flat_map(|(_, metrics)| metrics.beside()).collect();
+    fn encode_further_counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let all: Vec<(String, Arc<dyn CounterSet>)> =
+            self.0.iter().flat_map(|(_, metrics)| metrics.additional_counters()).collect();
         let mut families: BTreeMap<(&str, &str), Vec<(&str, &Counter)>> = BTreeMap::new();
         for (namespace, counters) in &all {
-            for (name, what, counter) in counters.described() {
+            for (name, what, counter) in counters.list_with_help() {
                 families.entry((name, what)).or_default().push((namespace, counter));
             }
         }
         for ((name, what), counters) in families {
-            let mut family = encoder.encode_descriptor(name, &sentence(what), None, MetricType::Counter)?;
+            let mut family = encoder.encode_descriptor(name, &trim_help(what), None, MetricType::Counter)?;
             for (namespace, counter) in counters {
-                constant(counter).encode(family.encode_family(&[("namespace", namespace)])?)?;
+                const_counter(counter).encode(family.encode_family(&[("namespace", namespace)])?)?;
             }
         }
         Ok(())
     }
 }
 
-fn constant(counter: &Counter) -> ConstCounter<u64> {
+fn const_counter(counter: &Counter) -> ConstCounter<u64> {
     ConstCounter::new(u64::try_from(counter.get()).unwrap_or(0))
 }
 
-impl Collector for Pipelines {
+impl Collector for PipelineCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some((_, any)) = self.0.first() else { return Ok(()) };
-        for (at, (name, what, _)) in any.histograms.described().enumerate() {
-            let of =
-                |metrics: &Metrics| metrics.histograms.described().nth(at).map(|(.., histogram)| histogram.clone());
-            self.family(&mut encoder, name, what, of)?;
+        for (at, (name, what, _)) in any.histograms.list_with_help().enumerate() {
+            let of = |metrics: &Metrics| {
+                metrics.histograms.list_with_help().nth(at).map(|(.., histogram)| histogram.clone())
+            };
+            self.encode_metric(&mut encoder, name, what, of)?;
         }
         let what = "Batches claimed and not settled yet.";
-        self.family(&mut encoder, "in_flight", what, |metrics| Some(metrics.in_flight.clone()))?;
-        // The process keeps its counters in its own form, since the queue gets them, too.
-        for (at, (name, what, _)) in any.counters.described().into_iter().enumerate() {
+        self.encode_metric(&mut encoder, "in_flight", what, |metrics| Some(metrics.in_flight.clone()))?;
+        // These counters have a form of their own, since they are sent to the queue, too.
+        for (at, (name, what, _)) in any.counters.list_with_help().into_iter().enumerate() {
             let of = |metrics: &Metrics| {
-                let (.., counter) = metrics.counters.described().into_iter().nth(at)?;
-                Some(constant(counter))
+                let (.., counter) = metrics.counters.list_with_help().into_iter().nth(at)?;
+                Some(const_counter(counter))
             };
-            self.family(&mut encoder, name, what, of)?;
+            self.encode_metric(&mut encoder, name, what, of)?;
         }
-        self.unreadable(&mut encoder)?;
-        self.restarts(&mut encoder)?;
-        self.beside(&mut encoder)
+        self.encode_unreadable(&mut encoder)?;
+        self.encode_restarts(&mut encoder)?;
+        self.encode_further_counters(&mut encoder)
     }
 }
 
-fn sentence(doc: &str) -> String {
+fn trim_help(doc: &str) -> String {
     doc.trim().to_owned()
 }
 
-pub(super) fn text(registry: &Registry) -> String {
+pub(super) fn encode_text(registry: &Registry) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = encode(&mut text, registry);
@@ -162,8 +170,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::pipelines::streams::counters::StreamCounters;
-    use crate::pipelines::timelines::counters::Polls;
+    use collect::pipelines::streams::counters::StreamCounters;
+    use collect::pipelines::timelines::counters::PollCounters;
 
     #[test]
     fn each_family_is_described_once_and_has_a_value_of_each_namespace() {
@@ -173,15 +181,15 @@ mod tests {
         metrics[0].counters.found.add(7);
         metrics[1].in_flight.inc();
         metrics[1].histograms.batch_ids.observe(20.0);
-        metrics[0].unreadable("created_at \"x\" is not a date");
-        let (one, other, streams) = (Polls::default(), Polls::default(), StreamCounters::default());
+        metrics[0].count_unreadable("created_at \"x\" is not a date");
+        let (one, other, streams) = (PollCounters::default(), PollCounters::default(), StreamCounters::default());
         one.posts_new.add(3);
         other.posts_new.add(4);
         streams.stream_posts.add(5);
-        metrics[0].also_show("source:poll:search/tweets", Arc::new(one));
-        metrics[0].also_show("source:poll", Arc::new(streams));
-        metrics[1].also_show("source:poll:timelines/home", Arc::new(other));
-        let text = text(&of_process(pipelines));
+        metrics[0].add_counters("source:poll:search/tweets", Arc::new(one));
+        metrics[0].add_counters("source:poll", Arc::new(streams));
+        metrics[1].add_counters("source:poll:timelines/home", Arc::new(other));
+        let text = encode_text(&pipeline_registry(pipelines));
         for says in [
             "twitter_updater_found_total{namespace=\"tweet:update\"} 7\n",
             "twitter_updater_found_total{namespace=\"mastodon:update:social\"} 0\n",

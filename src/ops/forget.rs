@@ -1,22 +1,22 @@
-//! Forgets a person: stores its hash first, then removes its rows in portions. See [`crate::store::Forgetting`].
+//! Forgets a person: stores the hash of its id, then removes its rows in portions. See [`store::Forgetting`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::base::clock::Millis;
-use crate::engine::queue::{Queue, QueueError};
-use crate::model::pipeline_id::{Kind, PipelineId};
-use crate::model::provider::Provider;
-use crate::pipelines::profiles::PROFILES;
-use crate::providers::x_v2;
-use crate::quota::Ledger;
-use crate::store::{Bearer, Database, ItemsOf, RemovedRows, StoreError, network, providers};
+use collect::pipelines::profiles::PROFILES;
+use engine::base::clock::Millis;
+use engine::queue::{Queue, QueueError};
+use engine::quota::Ledger;
+use networks::model::pipeline_id::{Kind, PipelineId};
+use networks::model::provider::Provider;
+use networks::providers::x_v2;
+use store::{Database, HandleBearer, ItemSet, RemovedRows, StoreError, person_network, providers_of_network};
 
 const PORTION: usize = 500;
 
-/// A removal ended early. Finished work stays; the same call again does the rest.
+/// The reason why a removal ended early. Finished work stays; the same call does the rest.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgetError {
     #[error(transparent)]
@@ -25,19 +25,20 @@ pub enum ForgetError {
     Queue(#[from] QueueError),
 }
 
+/// Queues and ledgers from which a person's data is removed.
 #[async_trait]
-pub trait QueuesOf: Send + Sync {
-    async fn queue_of(&self, namespace: &str) -> Result<Arc<dyn Queue>, QueueError>;
+pub trait ForgetServices: Send + Sync {
+    async fn open_queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, QueueError>;
 
-    async fn ledger_of(&self, provider: &Provider) -> Result<Arc<dyn Ledger>, QueueError>;
+    async fn open_ledger(&self, provider: &Provider) -> Result<Arc<dyn Ledger>, QueueError>;
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Forgotten {
+pub struct ForgetReport {
     /// False: the person was blocked before.
     pub is_new: bool,
     pub removed: RemovedRows,
-    /// By pipeline, rows of others whose raw object names the person. They stay.
+    /// Rows of other accounts, by pipeline, whose raw object names the person. They stay.
     pub stays: RemovedRows,
     /// The reason why bytes of removed rows may still be in the SQLite file or its WAL.
     pub bytes_left: Option<String>,
@@ -51,71 +52,70 @@ pub struct Forget {
 }
 
 impl Forget {
-    pub async fn stored_items(&self) -> Result<Vec<ItemsOf>, StoreError> {
-        self.database.forgetting.items_of(&network(&self.provider), &self.account).await
+    pub async fn stored_items(&self) -> Result<Vec<ItemSet>, StoreError> {
+        self.database.forgetting.find_items_about(&person_network(&self.provider), &self.account).await
     }
 
-    /// Blocks the person, and removes its rows and its jobs. `at`: ms since the epoch.
-    ///
-    /// # Errors
-    /// A service is out: the same call again does the rest.
-    pub async fn run(&self, queues: &dyn QueuesOf, at: Millis) -> Result<Forgotten, ForgetError> {
+    /// Blocks the person, and removes its rows and jobs. `at` is in ms since the epoch. After an error, the same call does the rest.
+    pub async fn run(&self, queues: &dyn ForgetServices, at: Millis) -> Result<ForgetReport, ForgetError> {
         let Database { forgetting, edges, .. } = &self.database;
-        let network = network(&self.provider);
-        let handles: Vec<String> = self.handles().await?.iter().map(|handle| handle.to_lowercase()).collect();
-        let mut done =
-            Forgotten { is_new: forgetting.keep_away(&network, &self.account, at).await?, ..Forgotten::default() };
+        let network = person_network(&self.provider);
+        let handles: Vec<String> = self.current_handles().await?.iter().map(|handle| handle.to_lowercase()).collect();
+        let mut done = ForgetReport {
+            is_new: forgetting.block_account(&network, &self.account, at).await?,
+            ..ForgetReport::default()
+        };
         // Before its profile, which holds its handle.
         done.removed.extend(forgetting.remove_account(&network, &self.account, &handles).await?);
         // Lists before their items, by which they are found.
-        for provider in providers(&self.provider) {
+        for provider in providers_of_network(&self.provider) {
             let gone = edges.forget_edges(&provider.to_string(), &self.account).await?;
             done.removed.add("list_edge", gone);
         }
         let mut ledgers = Vec::new();
-        for provider in providers(&self.provider) {
-            ledgers.push(queues.ledger_of(&provider).await?);
+        for provider in providers_of_network(&self.provider) {
+            ledgers.push(queues.open_ledger(&provider).await?);
         }
-        self.forget_reads(&ledgers, &x_v2::account::reads(&self.account), &mut done).await?;
+        self.forget_reads(&ledgers, &x_v2::account::read_keys(&self.account), &mut done).await?;
         let mut stored_items = self.stored_items().await?;
         self.forget_errors(queues, &stored_items, &handles).await?;
         // Profiles last: a caller that names the person by its handle needs them, also after a removal that was killed.
         stored_items.sort_by_key(|items| self.is_profile(&items.namespace));
         for items in stored_items {
             for ids in items.ids.chunks(PORTION) {
-                let portion = ItemsOf { namespace: items.namespace.clone(), ids: ids.to_vec() };
+                let portion = ItemSet { namespace: items.namespace.clone(), ids: ids.to_vec() };
                 // Before the rows, which hold the ids.
-                self.forget_reads(&ledgers, &self.versions(&portion).await?, &mut done).await?;
+                self.forget_reads(&ledgers, &self.post_and_version_ids(&portion).await?, &mut done).await?;
                 let media = forgetting.media_of_posts(&portion).await?;
                 for portion in [media, portion].into_iter().filter(|portion| !portion.ids.is_empty()) {
                     // Before the rows: after a kill, the next removal finds the remaining work by them. A job that a worker holds ends
                     // with its next answer, since it has no row.
-                    queues.queue_of(&portion.namespace).await?.forget(&portion.ids).await?;
+                    queues.open_queue(&portion.namespace).await?.forget(&portion.ids).await?;
                     done.removed.extend(forgetting.remove_items(&portion).await?);
                 }
             }
         }
         // Last, when the media of its posts are gone.
-        for media in forgetting.media_without_post(&network).await? {
+        for media in forgetting.find_media_without_post(&network).await? {
             for ids in media.ids.chunks(PORTION) {
-                let portion = ItemsOf { namespace: media.namespace.clone(), ids: ids.to_vec() };
-                queues.queue_of(&portion.namespace).await?.forget(&portion.ids).await?;
+                let portion = ItemSet { namespace: media.namespace.clone(), ids: ids.to_vec() };
+                queues.open_queue(&portion.namespace).await?.forget(&portion.ids).await?;
                 done.removed.extend(forgetting.remove_items(&portion).await?);
             }
         }
-        done.stays = forgetting.mentions_of(&network, &self.account).await?;
-        done.bytes_left = forgetting.wipe().await.err().map(|error| error.to_string());
+        done.stays = forgetting.count_mentions(&network, &self.account).await?;
+        done.bytes_left = forgetting.erase_removed_bytes().await.err().map(|error| error.to_string());
         Ok(done)
     }
 
     async fn forget_errors(
         &self,
-        queues: &dyn QueuesOf,
-        stored_items: &[ItemsOf],
+        queues: &dyn ForgetServices,
+        stored_items: &[ItemSet],
         handles: &[String],
     ) -> Result<(), QueueError> {
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for provider in providers(&self.provider) {
+        for provider in providers_of_network(&self.provider) {
             for pipeline in [PipelineId::posts(&provider), PipelineId::items(&provider, PROFILES)] {
                 names.entry(pipeline.to_string()).or_default();
             }
@@ -126,14 +126,14 @@ impl Forget {
         for (namespace, mut ids) in names {
             ids.push(self.account.clone());
             ids.extend_from_slice(handles);
-            queues.queue_of(&namespace).await?.forget_errors(&ids).await?;
+            queues.open_queue(&namespace).await?.forget_errors(&ids).await?;
         }
         Ok(())
     }
 
     /// Returns the ids of posts and of their last versions (edits). Items of other kinds have none.
-    async fn versions(&self, items: &ItemsOf) -> Result<Vec<String>, StoreError> {
-        if PipelineId::read(&items.namespace).is_none_or(|id| id.kind != Kind::Posts) {
+    async fn post_and_version_ids(&self, items: &ItemSet) -> Result<Vec<String>, StoreError> {
+        if PipelineId::parse(&items.namespace).is_none_or(|id| id.kind != Kind::Posts) {
             return Ok(Vec::new());
         }
         let standings = self.database.store.standing(&items.namespace, &items.ids).await?;
@@ -145,7 +145,7 @@ impl Forget {
         &self,
         ledgers: &[Arc<dyn Ledger>],
         ids: &[String],
-        done: &mut Forgotten,
+        done: &mut ForgetReport,
     ) -> Result<(), QueueError> {
         if !ids.is_empty() {
             for ledger in ledgers {
@@ -156,14 +156,14 @@ impl Forget {
     }
 
     fn is_profile(&self, namespace: &str) -> bool {
-        providers(&self.provider).iter().any(|of| PipelineId::items(of, PROFILES).to_string() == namespace)
+        providers_of_network(&self.provider).iter().any(|of| PipelineId::items(of, PROFILES).to_string() == namespace)
     }
 
-    /// Returns the current handles of its stored profiles. Another account may have taken over a former handle. Such a handle is left out
-    /// even if an older profile of another API of the network still has it.
-    pub async fn handles(&self) -> Result<BTreeSet<String>, StoreError> {
+    /// Returns the current handles of the stored profiles. A handle that another account has taken over is left out, even if an older
+    /// profile of another API still has it.
+    pub async fn current_handles(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut handles = BTreeSet::new();
-        for provider in providers(&self.provider) {
+        for provider in providers_of_network(&self.provider) {
             let namespace = PipelineId::items(&provider, PROFILES).to_string();
             let stored = self.database.store.account(&namespace, &self.account).await?;
             let Some(handle) = stored.and_then(|stored| stored.handle) else { continue };
@@ -177,10 +177,11 @@ impl Forget {
 }
 
 /// Returns the current and former accounts of that handle, by the profiles of all APIs of the network.
-pub async fn bearers(database: &Database, provider: &Provider, handle: &str) -> Result<Vec<Bearer>, StoreError> {
+pub async fn bearers(database: &Database, provider: &Provider, handle: &str) -> Result<Vec<HandleBearer>, StoreError> {
     let mut bearers = Vec::new();
-    for provider in providers(provider) {
-        bearers.extend(database.store.bearers(&PipelineId::items(&provider, PROFILES).to_string(), handle).await?);
+    for provider in providers_of_network(provider) {
+        bearers
+            .extend(database.store.handle_bearers(&PipelineId::items(&provider, PROFILES).to_string(), handle).await?);
     }
     Ok(bearers)
 }

@@ -1,35 +1,34 @@
-//! The freshness of posts, measured from their stored answers and never from due times. A queue may hold a post as not due for hours
-//! although it has had no answer for days.
+//! The freshness of posts, measured from stored answers. Due times do not show it: a post may have had no answer for days.
 //!
-//! Some ids of each lane and of the leased ones are drawn at random, and their rows are read by primary key. Only [`measure`] does I/O.
+//! Ids are drawn at random from each lane and from the leased ids. Only [`measure_freshness`] does I/O.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::base::clock::{self, Millis};
-use crate::engine::queue::{Queue, Sample};
-use crate::engine::schedule::adaptive::budget::Normaliser;
-use crate::engine::schedule::adaptive::grid::updates_per_patience;
-use crate::engine::schedule::{Known, Next, Schedule};
-use crate::model::post::ItemState;
-use crate::ops::terms::Terms;
-use crate::store::{Learnt, Listing, Standing, Store};
+use crate::ops::figure_settings::FigureSettings;
+use engine::base::clock::{self, Millis};
+use engine::queue::{Queue, Sample};
+use engine::schedule::adaptive::budget::Normaliser;
+use engine::schedule::adaptive::grid::updates_per_patience;
+use engine::schedule::{Next, Schedule, ScheduledItem};
+use networks::model::post::ItemState;
+use store::{BudgetCorrections, Listing, Standing, Store};
 
 /// Maximum number of ids drawn per lane. If a hundredth of a lane is late, one reading in 23,000 misses it.
-pub const SAMPLED: usize = 1_000;
-/// A post in flight may be this much later than a waiting one: its call has started, and its answer is being saved.
+pub const SAMPLE_SIZE: usize = 1_000;
+/// Additional time that a leased post may be late: its call has started, or its answer is being saved.
 pub const IN_FLIGHT_MS: Millis = 2_000;
 /// A stored answer further ahead of the queue's clock than this shows that the clock stepped back.
 const AHEAD_MS: Millis = 60_000;
-/// Time, ms, after which a recorded item must be in the queue: each batch of 2,000 is put in right after its statement. A longer time
-/// would hide that a queue was wiped soon after its first items.
-const PUT_IN_MS: Millis = 5_000;
+/// Time, ms, after which a recorded item must be in the queue: each batch of 2,000 is enqueued right after its statement. A longer time
+/// would hide the loss of a young queue.
+const ENQUEUE_GRACE_MS: Millis = 5_000;
 /// The interval of items that are never late, ms: longer than any age.
-const ENDLESS: Millis = Millis::MAX / 2;
+const NEVER_LATE_MS: Millis = Millis::MAX / 2;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Measured {
+pub struct LaneMeasurement {
     /// The lane; `None` for the leased ids.
     pub lane: Option<String>,
     pub ids: u64,
@@ -40,9 +39,9 @@ pub struct Measured {
     pub missing: u64,
     pub waiting: u64,
     pub ahead: u64,
-    /// Longest time by which the last answer of a drawn id is overdue, ms.
+    /// Lateness of the latest drawn id, ms: time since its last answer beyond its interval and tolerance. 0 if none is late.
     pub oldest_ms: Millis,
-    /// Interactions expected since the last answers of all its ids; `None` where the schedule estimates none.
+    /// Interactions expected since the last answers of all its ids; `None` if the schedule estimates none.
     pub unseen: Option<u64>,
 }
 
@@ -56,7 +55,7 @@ enum RowJudgement {
     Ahead,
 }
 
-/// Judges the row, at `now`, of a post that is looked up every `interval` and may be `slack` late, all in ms.
+/// Judges the row of a post that is looked up every `interval` and may be `slack` late, at `now`; all in ms.
 fn judge(standing: Option<&Standing>, interval: Millis, slack: Millis, now: Millis) -> RowJudgement {
     let Some(known) = standing else { return RowJudgement::Waiting }; // scheduled without the store
     if matches!(known.state, ItemState::Ended | ItemState::Dead) {
@@ -76,25 +75,25 @@ fn judge(standing: Option<&Standing>, interval: Millis, slack: Millis, now: Mill
     }
 }
 
-impl Measured {
+impl LaneMeasurement {
     /// Judges the rows of a sample, in its order, at `now`, ms since the epoch.
     #[must_use]
-    pub fn of(sample: &Sample, rows: &[Option<Standing>], terms: &Terms, now: Millis) -> Self {
+    pub fn from_rows(sample: &Sample, rows: &[Option<Standing>], terms: &FigureSettings, now: Millis) -> Self {
         let mut sum =
             Self { lane: sample.lane.clone(), ids: sample.total, sampled: rows.len() as u64, ..Self::default() };
         let buffer_ttl = clock::millis(terms.buffer_ttl);
-        let first_read = terms.lists.as_ref().map_or(ENDLESS, |lists| lists.new.revisit_ms);
-        sum.unseen = unseen(sample, rows, terms, now);
+        let first_read = terms.lists.as_ref().map_or(NEVER_LATE_MS, |lists| lists.new.revisit_ms);
+        sum.unseen = estimate_unseen(sample, rows, terms, now);
         for row in rows {
             let (interval, slack) = match sample.patience_ms {
                 // Most items in this lane wait on purpose, so its patience is not an interval. But each list must be read once within its
                 // first interval.
-                Some(_) if !sample.order.is_timed() => match row {
+                Some(_) if !sample.order.counts_lateness() => match row {
                     Some(Standing { checked_at: None, .. }) => (first_read, 0),
-                    _ => (ENDLESS, 0),
+                    _ => (NEVER_LATE_MS, 0),
                 },
                 Some(patience) => (patience, buffer_ttl),
-                None => (row.as_ref().map_or(0, |row| interval_of(row, terms)), buffer_ttl + IN_FLIGHT_MS),
+                None => (row.as_ref().map_or(0, |row| longest_interval(row, terms)), buffer_ttl + IN_FLIGHT_MS),
             };
             match judge(row.as_ref(), interval, slack, now) {
                 RowJudgement::UpToDate => {}
@@ -110,15 +109,14 @@ impl Measured {
         sum
     }
 
-    /// Returns true if every drawn id is up to date, or waits for its first answer.
     #[must_use]
-    pub fn is_well(&self) -> bool {
+    pub fn is_up_to_date(&self) -> bool {
         self.late + self.missing + self.ahead == 0
     }
 
-    /// Estimates a number for all ids from the number of drawn ids. It is 0 only if `drawn` is 0.
+    /// Scales a number of drawn ids to all ids of the lane. The result is 0 only if `drawn` is 0.
     #[must_use]
-    pub fn scaled(&self, drawn: u64) -> u64 {
+    pub fn scale_to_lane(&self, drawn: u64) -> u64 {
         if drawn == 0 || self.sampled == 0 {
             return 0;
         }
@@ -127,28 +125,27 @@ impl Measured {
     }
 }
 
-/// The longest interval that a leased post can have had at its last answer, since a lease does not name its lane. It is endless in a lane
-/// in which nothing is late, and for a post whose first answer is being fetched.
-fn interval_of(row: &Standing, terms: &Terms) -> Millis {
-    let Some(at) = row.checked_at else { return ENDLESS };
-    let is_never_late = |(lane, _): Next| !lane.order.is_timed();
-    if terms.schedule.next(&Known::new("", None), at).is_some_and(is_never_late) {
-        return ENDLESS;
+/// Returns the longest possible interval of a leased post, since a lease does not name its lane. It is [`NEVER_LATE_MS`] without an answer.
+fn longest_interval(row: &Standing, terms: &FigureSettings) -> Millis {
+    let Some(at) = row.checked_at else { return NEVER_LATE_MS };
+    let is_never_late = |(lane, _): Next| !lane.order.counts_lateness();
+    if terms.schedule.next(&ScheduledItem::new("", None), at).is_some_and(is_never_late) {
+        return NEVER_LATE_MS;
     }
     if row.state == ItemState::Unavailable {
         return clock::millis(terms.unavailable_every);
     }
-    let longest = |created_at| terms.schedule.longest(&Known::new("", created_at), at);
+    let longest = |created_at| terms.schedule.longest_interval(&ScheduledItem::new("", created_at), at);
     longest(row.created_at).or_else(|| longest(None)).unwrap_or(0)
 }
 
 #[must_use]
-pub fn normaliser(learnt: &Learnt) -> Normaliser {
+pub fn normaliser(learnt: &BudgetCorrections) -> Normaliser {
     Normaliser { price: learnt.price, level: learnt.level }
 }
 
-/// Returns the schedule with the stored corrections of its budget. The error is one line: the store is out.
-pub(super) async fn corrected(
+/// Returns the schedule with the stored corrections of its budget. The error is one line.
+pub(super) async fn load_corrected_schedule(
     store: &dyn Store,
     namespace: &str,
     schedule: Arc<dyn Schedule>,
@@ -156,33 +153,32 @@ pub(super) async fn corrected(
     if !schedule.needs_history() {
         return Ok(schedule);
     }
-    let learnt = store.learnt(namespace).await.map_err(|error| error.to_string())?;
+    let learnt = store.corrections(namespace).await.map_err(|error| error.to_string())?;
     let by = learnt.as_ref().map(normaliser).unwrap_or_default();
-    Ok(schedule.corrected(by).unwrap_or(schedule))
+    Ok(schedule.with_correction(by).unwrap_or(schedule))
 }
 
-fn unseen(sample: &Sample, rows: &[Option<Standing>], terms: &Terms, now: Millis) -> Option<u64> {
+fn estimate_unseen(sample: &Sample, rows: &[Option<Standing>], terms: &FigureSettings, now: Millis) -> Option<u64> {
     let lane = sample.lane.as_deref()?;
     let interval = sample.patience_ms? as f64 / updates_per_patience(lane);
     let of = |row: &Standing| {
-        let item = Known::answered("", row.created_at, row.checked_at);
-        Some(terms.schedule.explained(&item, interval as Millis, now)?.unseen)
+        let item = ScheduledItem::with_answer("", row.created_at, row.checked_at);
+        Some(terms.schedule.explain(&item, interval as Millis, now)?.unseen)
     };
     let found: Vec<f64> = rows.iter().flatten().filter_map(of).collect();
     (!found.is_empty()).then(|| (found.iter().sum::<f64>() / rows.len() as f64 * sample.total as f64) as u64)
 }
 
-/// Draws ids from the queue and reads their rows. `now` returns the queue's clock, ms since the epoch. The error is one line: queue or
-/// store is out.
-pub async fn measure(
+/// Draws ids from the queue and judges their rows. `now` returns the queue's clock, ms since the epoch. The error is one line.
+pub async fn measure_freshness(
     queue: &dyn Queue,
     store: &dyn Store,
-    terms: &Terms,
+    terms: &FigureSettings,
     now: impl Fn() -> Millis,
-) -> Result<Vec<Measured>, String> {
-    let samples = queue.sample(SAMPLED).await.map_err(|error| error.to_string())?;
-    let schedule = corrected(store, queue.namespace(), terms.schedule.clone()).await?;
-    let terms = &Terms { schedule, ..terms.clone() };
+) -> Result<Vec<LaneMeasurement>, String> {
+    let samples = queue.sample(SAMPLE_SIZE).await.map_err(|error| error.to_string())?;
+    let schedule = load_corrected_schedule(store, queue.namespace(), terms.schedule.clone()).await?;
+    let terms = &FigureSettings { schedule, ..terms.clone() };
     let mut measured = Vec::with_capacity(samples.len());
     for sample in &samples {
         // The time is taken before the rows are read: rows saved meanwhile only look younger.
@@ -191,17 +187,17 @@ pub async fn measure(
             true => Vec::new(),
             false => store.standing(queue.namespace(), &sample.ids).await.map_err(|error| error.to_string())?,
         };
-        measured.push(Measured::of(sample, &rows, terms, at));
+        measured.push(LaneMeasurement::from_rows(sample, &rows, terms, at));
     }
     Ok(measured)
 }
 
-/// Returns true if an empty queue has lost its items: the store has a living item that it has had for longer than `PUT_IN_MS`.
-pub(super) async fn has_lost(store: &dyn Store, namespace: &str, now: Millis) -> Result<bool, String> {
-    let living = store.page(namespace, Listing::Living, None, 1).await.map_err(|error| error.to_string())?;
+/// Returns true if an empty queue has lost its items: the store has had a live item for longer than `ENQUEUE_GRACE_MS`.
+pub(super) async fn has_lost_items(store: &dyn Store, namespace: &str, now: Millis) -> Result<bool, String> {
+    let living = store.page(namespace, Listing::Tracked, None, 1).await.map_err(|error| error.to_string())?;
     let ids: Vec<String> = living.into_iter().map(|row| row.id).collect();
     let rows = store.standing(namespace, &ids).await.map_err(|error| error.to_string())?;
-    Ok(rows.iter().flatten().any(|row| now - row.first_seen > PUT_IN_MS))
+    Ok(rows.iter().flatten().any(|row| now - row.first_seen > ENQUEUE_GRACE_MS))
 }
 
 #[cfg(test)]
@@ -209,9 +205,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::lane::{Lane, Order};
-    use crate::pipelines::community::schedule::ByEvidence;
-    use crate::pipelines::kind::{ListPages, ListTerms, VisitIntervals};
+    use collect::pipelines::community::schedule::JudgementSchedule;
+    use collect::pipelines::kind::{ListPages, ListTerms, VisitIntervals};
+    use engine::lane::{Lane, Order};
 
     const NOW: Millis = 1_800_000_000_000;
 
@@ -237,8 +233,8 @@ mod tests {
         // Both were recorded 170 s ago. One was read long ago, and waits on purpose.
         let rows = [Some(standing(None)), Some(standing(Some(9_000_000))), None];
         let late = |order, lists: Option<ListTerms>| {
-            let terms = Terms { lists, ..Terms::usual() };
-            let of = Measured::of(&sample(order), &rows, &terms, NOW);
+            let terms = FigureSettings { lists, ..FigureSettings::usual() };
+            let of = LaneMeasurement::from_rows(&sample(order), &rows, &terms, NOW);
             (of.late, of.waiting, of.oldest_ms)
         };
         assert_eq!(late(Order::NewestFirst, Some(lists.clone())), (1, 1, 1_000));
@@ -275,17 +271,19 @@ mod tests {
             total: 40,
             ids: vec!["1".into(), "2".into()],
         };
-        let of = |age| Measured::of(&sample, &[Some(standing(Some(age))), None], &Terms::usual(), NOW);
+        let of = |age| {
+            LaneMeasurement::from_rows(&sample, &[Some(standing(Some(age))), None], &FigureSettings::usual(), NOW)
+        };
         let fine = of(187_000);
         assert_eq!((fine.late, fine.waiting, fine.sampled, fine.ids), (0, 1, 2, 40));
         let late = of(187_001);
-        assert_eq!((late.late, late.oldest_ms, late.scaled(late.late)), (1, 1, 20));
+        assert_eq!((late.late, late.oldest_ms, late.scale_to_lane(late.late)), (1, 1, 20));
     }
 
     #[test]
     fn what_is_meant_to_wait_is_never_late() {
         let rows = [Some(standing(Some(9_000_000_000))), Some(standing(None)), None];
-        let judged = |lane: Option<Lane>, terms: &Terms| {
+        let judged = |lane: Option<Lane>, terms: &FigureSettings| {
             let sample = Sample {
                 lane: lane.as_ref().map(|lane| lane.name.to_string()),
                 patience_ms: lane.as_ref().map(|lane| lane.patience),
@@ -293,27 +291,31 @@ mod tests {
                 total: 3,
                 ids: vec!["1".into(), "2".into(), "3".into()],
             };
-            let Measured { late, waiting, oldest_ms, .. } = Measured::of(&sample, &rows, terms, NOW + 9_000_000_000);
+            let LaneMeasurement { late, waiting, oldest_ms, .. } =
+                LaneMeasurement::from_rows(&sample, &rows, terms, NOW + 9_000_000_000);
             (late, waiting, oldest_ms)
         };
-        let usual = Terms::usual();
+        let usual = FigureSettings::usual();
         let hour = || Lane::new("1d", Duration::from_secs(3_600));
         assert_eq!(judged(Some(hour()), &usual).0, 2, "in a lane by lateness, both of these rows are");
         for order in [Order::OldestFirst, Order::NewestFirst] {
-            assert_eq!(judged(Some(hour().ordered(order)), &usual), (0, 2, 0), "{order:?}");
+            assert_eq!(judged(Some(hour().with_order(order)), &usual), (0, 2, 0), "{order:?}");
         }
         assert_eq!(judged(Some(Lane::first()), &usual), (0, 2, 0), "a large first load");
         // In flight: a post that was answered has its interval, one that was not has none.
         assert_eq!((judged(None, &usual).0, judged(None, &usual).1), (1, 2));
-        let community = Terms { schedule: Arc::new(ByEvidence { again: Duration::from_secs(9) }), ..Terms::usual() };
+        let community = FigureSettings {
+            schedule: Arc::new(JudgementSchedule { interval: Duration::from_secs(9) }),
+            ..FigureSettings::usual()
+        };
         assert_eq!(judged(None, &community), (0, 2, 0));
     }
 
     #[test]
     fn what_was_drawn_is_never_scaled_to_nothing() {
-        let measured = Measured { ids: 3, sampled: 1_000, ..Measured::default() };
-        assert_eq!((measured.scaled(0), measured.scaled(1), measured.scaled(1_000)), (0, 1, 3));
-        let large = Measured { ids: 2_000_000, sampled: 1_000, ..Measured::default() };
-        assert_eq!((large.scaled(1), large.scaled(1_000)), (2_000, 2_000_000));
+        let measured = LaneMeasurement { ids: 3, sampled: 1_000, ..LaneMeasurement::default() };
+        assert_eq!((measured.scale_to_lane(0), measured.scale_to_lane(1), measured.scale_to_lane(1_000)), (0, 1, 3));
+        let large = LaneMeasurement { ids: 2_000_000, sampled: 1_000, ..LaneMeasurement::default() };
+        assert_eq!((large.scale_to_lane(1), large.scale_to_lane(1_000)), (2_000, 2_000_000));
     }
 }

@@ -10,7 +10,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(super) fn metrics_response(headers: &HeaderMap, open_metrics: String) -> Response {
     match prefers_open_metrics(headers) {
         true => ([(CONTENT_TYPE, OPEN_METRICS)], open_metrics).into_response(),
-        false => ([(CONTENT_TYPE, TEXT)], text_of(&open_metrics)).into_response(),
+        false => ([(CONTENT_TYPE, TEXT)], to_prometheus_text(&open_metrics)).into_response(),
     }
 }
 
@@ -34,7 +34,7 @@ fn prefers_open_metrics(headers: &HeaderMap) -> bool {
 }
 
 /// Converts to text of version 0.0.4: counters are named with `_total`, and the type `info` and units do not exist.
-fn text_of(open_metrics: &str) -> String {
+fn to_prometheus_text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = None;
     let mut push = |parts: &[&str]| {
@@ -105,6 +105,6 @@ mod tests {
             # HELP a_found_total Items found.\n# TYPE a_found_total counter\na_found_total 7\n\
             # HELP a_wait_seconds Waits.\n# TYPE a_wait_seconds histogram\n\
             a_wait_seconds_bucket{le=\"+Inf\"} 1\n# TYPE a_more gauge\na_more 3\n";
-        assert_eq!(text_of(open_metrics), text);
+        assert_eq!(to_prometheus_text(open_metrics), text);
     }
 }

@@ -1,4 +1,4 @@
-//! The container's health check: asks a process of this machine, from outside.
+//! The container's health check: a request to a process of this machine.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use reqwest::{Client, Url, redirect};
 
 /// Time from the connection to the last byte. Health checks have 30 s, some of them 1 s.
 const TIMEOUT: Duration = Duration::from_secs(5);
-const SHOWN: usize = 300;
+const MAX_BODY_CHARS: usize = 300;
 
-fn place(url: &str) -> String {
+fn host_and_port(url: &str) -> String {
     let url = Url::parse(url).ok();
     let port = url.as_ref().and_then(Url::port_or_known_default);
     url.as_ref().and_then(Url::host_str).zip(port).map_or_else(String::new, |(host, port)| format!("{host}:{port}"))
@@ -22,9 +22,9 @@ pub async fn probe(url: &str) -> Result<(), String> {
     let client = client.map_err(|_| "the HTTP client cannot be set up".to_owned())?;
     // The client's own text would repeat the address, which may hold a password.
     let silent = |error: reqwest::Error| match error {
-        error if error.is_builder() => "that is no http:// address".to_owned(),
+        error if error.is_builder() => "the address is not valid; pass --url http://HOST:PORT/live".to_owned(),
         error if error.is_timeout() => format!("no answer within {} s", TIMEOUT.as_secs()),
-        _ => format!("no response from {}; pass --url", place(url)),
+        _ => format!("no response from {}; pass --url", host_and_port(url)),
     };
     let response = client.get(url).send().await.map_err(silent)?;
     let status = response.status();
@@ -33,6 +33,6 @@ pub async fn probe(url: &str) -> Result<(), String> {
     }
     let body = response.text().await.unwrap_or_default();
     let line: String =
-        body.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+        body.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).take(MAX_BODY_CHARS).collect();
     Err(format!("HTTP {}: {line}", status.as_u16()))
 }

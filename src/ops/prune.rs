@@ -1,38 +1,34 @@
-//! Removal of expired posts: their lookups have ended, and their last answer is old or their author has deleted them.
+//! Removal of expired posts. Their tracking has ended, and their last answer is old or their author has deleted them.
 
-use crate::base::clock::Millis;
-use crate::base::shutdown::Stop;
-use crate::base::task;
-use crate::store::{Expired, Listed, Listing, Result, Store};
+use engine::base::clock::Millis;
+use engine::base::shutdown::Stop;
+use engine::base::task;
+use store::{Expiry, ListedItem, Listing, Result, Store};
 
 const PAGE: u32 = 1_000;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Pruned {
+pub struct PruneReport {
     pub ended: u64,
-    /// Removed posts, with their history.
     pub removed: u64,
 }
 
-/// Posts to remove: those whose last answer is from before that time, ms since the epoch, and those that their authors have deleted.
+/// Returns the rules for posts to remove: a last answer from before that time, ms since the epoch; deletion by the author.
 #[must_use]
-pub fn expired(before: Option<Millis>, deleted: bool) -> Vec<Expired> {
-    before.map(Expired::Before).into_iter().chain(deleted.then_some(Expired::Deleted)).collect()
+pub fn expiry_rules(before: Option<Millis>, deleted: bool) -> Vec<Expiry> {
+    before.map(Expiry::Before).into_iter().chain(deleted.then_some(Expiry::Deleted)).collect()
 }
 
-/// Removes the expired posts of one pipeline, page by page. Each kind in a page has a transaction of its own. After an interruption, run
-/// it again.
-///
-/// # Errors
-/// The store is down. Finished removals stay.
+/// Removes the expired posts of one pipeline, page by page, in one transaction per page and rule. After an interruption or an error,
+/// finished removals stay and the same call does the rest.
 pub async fn prune(
     store: &dyn Store,
     namespace: &str,
-    which: &[Expired],
+    which: &[Expiry],
     stop: &Stop,
-    mut progress: impl FnMut(&Pruned),
-) -> Result<Pruned> {
-    let mut done = Pruned::default();
+    mut progress: impl FnMut(&PruneReport),
+) -> Result<PruneReport> {
+    let mut done = PruneReport::default();
     let mut below: Option<String> = None;
     while !stop.is_draining() {
         task::step("removes expired rows");
@@ -42,7 +38,7 @@ pub async fn prune(
         done.ended += page.len() as u64;
         for which in which {
             // The store decides: a row may live again by now.
-            let is_young = |row: &&Listed| matches!(which, Expired::Before(at) if row.checked_at >= Some(*at));
+            let is_young = |row: &&ListedItem| matches!(which, Expiry::Before(at) if row.checked_at >= Some(*at));
             let old: Vec<String> = page.iter().filter(|row| !is_young(row)).map(|row| row.id.clone()).collect();
             if !old.is_empty() {
                 done.removed += store.remove(namespace, *which, &old).await?;

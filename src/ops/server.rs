@@ -1,11 +1,11 @@
-//! One listening socket: its access rules, its time limits, and its shutdown.
+//! An HTTP server on one listening socket: access rules, time limits, shutdown.
 
+mod allowed_hosts;
 mod body;
 mod connections;
-mod door;
 mod forwarded;
 mod headers;
-mod host;
+mod host_header;
 pub(super) mod panics;
 mod stream;
 
@@ -31,22 +31,22 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use self::body::{Received, Sent};
-use self::connections::{ConnectionLimiter, Slot};
-pub use self::door::Door;
-use self::stream::NotedStream;
-use crate::base::failpoint;
-use crate::base::subnets::Subnets;
-use crate::base::supervise::contain;
-use crate::base::task::{Task, waits};
+pub use self::allowed_hosts::AllowedHosts;
+use self::body::{RequestBody, ResponseBody};
+use self::connections::{ConnectionGuard, ConnectionLimiter};
+use self::stream::StallTrackingStream;
+use engine::base::failpoint;
+use engine::base::subnets::Subnets;
+use engine::base::supervise::catch_panic;
+use engine::base::task::{Task, waits};
 
 /// Time limit for the head of a request. A connection without one is closed after it.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// Time limit for a body, since a slow sender holds a slot. Forms and the starter give up sooner, and say why.
-const BODY_PATIENCE: Duration = Duration::from_secs(40);
-const CONNECTIONS: usize = 512;
-/// Pause after a connection could not be accepted because no file descriptor was left.
-const AFTER_FAILURE: Duration = Duration::from_millis(20);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit for a body, since a slow sender holds a connection. Forms and the starter give up sooner, and say why.
+const BODY_TIMEOUT: Duration = Duration::from_secs(40);
+const MAX_CONNECTIONS: usize = 512;
+/// Pause after a failure to accept, when no file descriptor is left.
+const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(20);
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen at {addr}: {error}; choose another with {remedy}")]
@@ -57,9 +57,9 @@ pub struct ServerError {
 }
 
 impl ServerError {
-    /// Names another source of the address than `--listen` or `http.listen`.
+    /// Replaces `--listen or http.listen` as the setting that the error names.
     #[must_use]
-    pub fn remedied_by(self, remedy: &'static str) -> Self {
+    pub fn with_remedy(self, remedy: &'static str) -> Self {
         Self { remedy, ..self }
     }
 }
@@ -69,34 +69,31 @@ impl ServerError {
 pub struct Server {
     listener: TcpListener,
     addr: SocketAddr,
-    door: Door,
+    allowed_hosts: AllowedHosts,
     proxies: Subnets,
     connections: usize,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Client {
-    /// Its address: behind a trusted proxy, the one that the proxy names.
+    /// The client's address; behind a trusted proxy, the address that the proxy states.
     pub address: IpAddr,
     pub close: CancellationToken,
 }
 
 impl Server {
-    /// Listens; port 0 takes a free one.
-    ///
-    /// # Errors
-    /// The address is taken, or belongs to another machine.
+    /// Listens at `addr`; port 0 selects a free port. Fails if the address is taken, or belongs to another machine.
     pub async fn bind(addr: SocketAddr) -> Result<Self, ServerError> {
         Self::bind_as("serves HTTP", addr).await
     }
 
-    /// Listens as [`Server::bind`] does, with another line in the log.
+    /// Listens at `addr`, and logs `line` with the address.
     pub async fn bind_as(line: &'static str, addr: SocketAddr) -> Result<Self, ServerError> {
         let bound = async {
             let listener = TcpListener::bind(addr).await?;
             let addr = listener.local_addr()?;
-            let (door, proxies) = (Door::default(), Subnets::default());
-            Ok(Self { listener, addr, door, proxies, connections: CONNECTIONS })
+            let (allowed_hosts, proxies) = (AllowedHosts::default(), Subnets::default());
+            Ok(Self { listener, addr, allowed_hosts, proxies, connections: MAX_CONNECTIONS })
         };
         let remedy = "--listen or http.listen";
         let server = bound.await.map_err(|error| ServerError { addr, error, remedy })?;
@@ -104,15 +101,15 @@ impl Server {
         Ok(server)
     }
 
-    /// Sets the door and the number of concurrent connections.
+    /// Sets the names of this server and the limit of concurrent connections.
     #[must_use]
-    pub fn guarded(self, door: Door, connections: usize) -> Self {
-        Self { door, connections, ..self }
+    pub fn with_access_rules(self, allowed_hosts: AllowedHosts, connections: usize) -> Self {
+        Self { allowed_hosts, connections, ..self }
     }
 
-    /// Trusts these proxies, which name the addresses of their clients.
+    /// Trusts these proxies to state their clients' addresses.
     #[must_use]
-    pub fn behind(self, proxies: Subnets) -> Self {
+    pub fn with_trusted_proxies(self, proxies: Subnets) -> Self {
         Self { proxies, ..self }
     }
 
@@ -121,10 +118,10 @@ impl Server {
         self.addr
     }
 
-    /// Answers until `close`. Then it accepts no more, and ends after the requests in work.
+    /// Serves until `close`, then finishes the current requests.
     pub async fn run(self, router: Router, close: impl Future<Output = ()> + Send + 'static) {
-        let router = router.layer(from_fn_with_state(Arc::new(self.door), door::pass));
-        let served = Arc::new(Served { router, proxies: self.proxies, task: Task::new("process", "http") });
+        let router = router.layer(from_fn_with_state(Arc::new(self.allowed_hosts), allowed_hosts::reject_cross_site));
+        let served = Arc::new(HttpService { router, proxies: self.proxies, task: Task::new("process", "http") });
         let limiter = Arc::new(ConnectionLimiter::new(self.connections));
         let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
         let mut close = pin!(close);
@@ -135,21 +132,23 @@ impl Server {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    // A connection without a slot gets no answer: an answer would need the slot.
-                    if let Some(slot) = limiter.admit(peer.ip()) {
+                    // A connection beyond the limit gets no answer: an answer would keep it open.
+                    if let Some(guard) = limiter.admit(peer.ip()) {
                         let (served, closing) = (served.clone(), closing.clone());
                         serving.spawn(async move {
-                            if let Err(why) = contain(&served.task, served.serve(stream, peer, slot, closing)).await {
-                                panics::note("", &why);
+                            if let Err(why) =
+                                catch_panic(&served.task, served.serve_connection(stream, peer, guard, closing)).await
+                            {
+                                panics::record_panic("", &why);
                             }
                         });
                     }
                 }
-                Err(error) if is_of_one(&error) => {}
+                Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "a connection cannot be accepted: idle ones are closed");
+                    tracing::warn!(%error, "the HTTP server cannot accept a connection and closes idle ones; raise the limit of open files");
                     limiter.close_idle();
-                    tokio::time::sleep(AFTER_FAILURE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_AFTER).await;
                 }
             }
         }
@@ -160,42 +159,47 @@ impl Server {
     }
 }
 
-/// Returns true if the error concerns one connection only, so that the next one can be accepted.
-fn is_of_one(error: &io::Error) -> bool {
+fn concerns_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionRefused | ConnectionAborted | ConnectionReset)
 }
 
-struct Served {
+struct HttpService {
     router: Router,
     proxies: Subnets,
     task: Arc<Task>,
 }
 
-impl Served {
-    /// Answers one connection until it is closed, is evicted, or `closing` finds it without a request.
-    async fn serve(&self, stream: TcpStream, peer: SocketAddr, slot: Slot, closing: CancellationToken) {
+impl HttpService {
+    /// Serves one connection until it is closed or evicted, or until `closing` finds it without a request.
+    async fn serve_connection(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        guard: ConnectionGuard,
+        closing: CancellationToken,
+    ) {
         waits("answers requests", None);
         // A small answer must not wait for the acknowledgement of the one before it.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot set TCP_NODELAY");
+            tracing::debug!(%error, "the HTTP server cannot set TCP_NODELAY");
         }
         let answer = service_fn(|request| {
-            let answered = self.answer(request, peer, &slot);
+            let answered = self.answer(request, peer, &guard);
             async move { Ok::<_, Infallible>(answered.await) }
         });
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
-        let stream = NotedStream::new(stream, slot.activity());
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+        let stream = StallTrackingStream::new(stream, guard.activity());
         let mut connection = pin!(builder.serve_connection(stream, answer));
         tokio::select! {
-            ended = connection.as_mut() => return log(ended),
-            () = slot.close().cancelled() => return,
+            ended = connection.as_mut() => return log_broken_connection(ended),
+            () = guard.close_token().cancelled() => return,
             () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
         }
         // Half a head is not a request: do not wait for the rest of it.
-        if slot.has_request() {
-            log(connection.await);
+        if guard.has_request() {
+            log_broken_connection(connection.await);
         }
     }
 
@@ -204,41 +208,41 @@ impl Served {
         &self,
         request: hyper::Request<Incoming>,
         peer: SocketAddr,
-        slot: &Slot,
-    ) -> impl Future<Output = Response<Sent>> + use<> {
-        let client = forwarded::client(request.headers(), peer.ip(), &self.proxies);
-        slot.count_for(client);
-        let in_work = slot.request();
+        guard: &ConnectionGuard,
+    ) -> impl Future<Output = Response<ResponseBody>> + use<> {
+        let client = forwarded::client_address(request.headers(), peer.ip(), &self.proxies);
+        guard.count_for_client(client);
+        let active = guard.start_request();
         let mut request = request.map(Body::new);
         if !request.body().is_end_stream() {
-            request = request.map(|body| Body::new(Received::new(body, BODY_PATIENCE, slot.body())));
+            request = request.map(|body| Body::new(RequestBody::new(body, BODY_TIMEOUT, guard.start_body())));
         }
         request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
-        request.extensions_mut().insert(Client { address: client, close: slot.close().clone() });
+        request.extensions_mut().insert(Client { address: client, close: guard.close_token().clone() });
         let path = request.uri().path().to_owned();
         let (mut router, task) = (self.router.clone(), self.task.clone());
         async move {
             let handled = async {
-                failpoint::request(&path);
+                failpoint::panic_at_path(&path);
                 router.call(request).await
             };
-            let mut response = match contain(&task, handled).await {
+            let mut response = match catch_panic(&task, handled).await {
                 Ok(Ok(response)) => response,
                 Ok(Err(never)) => match never {},
                 Err(why) => {
-                    panics::note(&path, &why);
-                    (StatusCode::INTERNAL_SERVER_ERROR, "the request failed here: the log says why\n").into_response()
+                    panics::record_panic(&path, &why);
+                    (StatusCode::INTERNAL_SERVER_ERROR, "the request failed: the log has the reason\n").into_response()
                 }
             };
-            headers::complete(response.headers_mut());
+            headers::add_default_headers(response.headers_mut());
             let panics = failpoint::panics_in_body(&path);
-            response.map(|body| Sent { body, _in_work: in_work, panics })
+            response.map(|body| ResponseBody { body, _active: active, panics })
         }
     }
 }
 
-fn log(ended: hyper::Result<()>) {
+fn log_broken_connection(ended: hyper::Result<()>) {
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "an HTTP connection broke off");
     }
 }

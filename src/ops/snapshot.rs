@@ -1,47 +1,47 @@
-//! All figures of the page at one moment. Pure: a reader fetches its sources.
+//! All figures of the page at one moment, calculated from a [`Reading`]. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::freshness::Measured;
-use super::lately::Lately;
-use super::terms::Terms;
-use crate::base::clock::{self, Millis};
-use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
-use crate::engine::schedule::age::AgeTable;
-use crate::ops::report::capacity::Overload;
+use super::figure_settings::FigureSettings;
+use super::freshness::LaneMeasurement;
+use super::recent_counts::RecentCounts;
 use crate::ops::report::crawls::Crawls;
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::list_backlog::ListBacklog;
-use crate::ops::report::plan::{Fill, Plan};
+use crate::ops::report::plan::{Plan, RequestFill};
+use crate::ops::report::quota_load::QuotaLoad;
 use crate::ops::report::status::Status;
-use crate::pipelines::kind::Words;
-use crate::pipelines::refresh::wave::{self, Wave, last_wave};
-use crate::providers::lookup::Capabilities;
-use crate::quota::{CredentialStatus, Reads};
+use collect::pipelines::kind::ItemWords;
+use collect::pipelines::refresh::mass_miss_alert::{self, MassMissAlert, last_alert};
+use engine::base::clock::{self, Millis};
+use engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
+use engine::quota::{BudgetStatus, CredentialStatus};
+use engine::schedule::age::AgeTable;
+use networks::providers::lookup::Capabilities;
 
-/// Number of shown minutes: this many past ones, the current one included, and this many to come.
+/// Number of shown minutes: past ones with the current one, and as many future ones.
 pub const MINUTES_SHOWN: u32 = 60;
 
-/// If more than one in this many arrivals came within one minute, they are a burst and show no rate.
+/// If more than 1 in 10 arrivals came within one minute, they are a burst, and have no rate.
 const BURST_SHARE: u64 = 10;
 
-/// Answers of the queue and the ledger, at nearly the same moment.
+/// Answers of queue, ledger and store, at nearly the same moment.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     pub stats: Stats,
     pub accounts: Vec<CredentialStatus>,
-    pub reads: Option<Reads>,
-    /// The ids due at the [`moments`].
+    pub reads: Option<BudgetStatus>,
+    /// The ids due at the [`count_offsets`].
     pub due: Vec<LaneDue>,
     /// The last minutes, oldest first, the current one last.
     pub minutes: Vec<Minute>,
     /// The freshness of the stored answers, or the reason why it is unknown.
-    pub measured: Sampled,
-    /// The counts of the last seconds; `None` if it has not been watched for that long.
-    pub lately: Option<Lately>,
+    pub measured: Measurement,
+    /// The counts of the last seconds; `None` if no earlier reading has a suitable age.
+    pub lately: Option<RecentCounts>,
     /// Present where the items are accounts.
     pub known_accounts: Option<KnownAccounts>,
     /// Present where the items are lists.
@@ -50,12 +50,12 @@ pub struct Reading {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Sampled {
+pub struct Measurement {
     /// By lane, shortest interval first, leased ids last; `None` before the first measurement, or if it failed.
-    pub of: Option<Vec<Measured>>,
+    pub of: Option<Vec<LaneMeasurement>>,
     pub at_ms: Option<Millis>,
     pub error: Option<String>,
-    /// Time until the next measurement, ms: measuring takes no more than a part of the time.
+    /// Time until the next measurement, ms. It grows with the duration of a measurement, to limit the load.
     #[serde(skip)]
     pub for_ms: Millis,
     /// True if the queue was empty although the store has items that belong into it.
@@ -66,29 +66,29 @@ pub struct Sampled {
 #[derive(Debug, Clone, Serialize)]
 pub struct Snapshot {
     #[serde(skip)]
-    pub words: Words,
+    pub words: ItemWords,
     #[serde(flatten)]
     pub status: Status,
     /// The credentials, in the order of the settings.
     pub accounts: Vec<CredentialStatus>,
     pub freshness: Vec<Freshness>,
     /// The ids due within an hour, by lane, shortest interval first.
-    pub coming: Vec<Coming>,
+    pub coming: Vec<ComingDue>,
     /// The last hour, oldest minute first, the current one last.
     pub minutes: Vec<Minute>,
     /// Items that arrived and calls that were made in these minutes, bursts included.
     pub load: Load,
-    /// The calls and credentials needed if tweets keep arriving as in these minutes; `None` if none arrived, or in a burst.
+    /// The calls and credentials needed at the rate of arrivals in these minutes; `None` without arrivals, or in a burst.
     pub forecast: Option<Forecast>,
-    /// The reason if the store cannot be used: nothing can be saved.
+    /// The outage of the store: nothing can be saved.
     pub store_out: Option<Outage>,
-    /// The reason if the queue or the store answers but cannot be written: nothing is updated.
+    /// The reason why the queue or the store answers but cannot be written: nothing is updated.
     pub unwritable: Option<Outage>,
-    pub measured: Sampled,
+    pub measured: Measurement,
     #[serde(skip)]
-    pub lately: Lately,
+    pub lately: RecentCounts,
     /// The last mass-miss alert in the minutes that the queue keeps.
-    pub wave: Option<Wave>,
+    pub wave: Option<MassMissAlert>,
     pub lease_ms: Millis,
     /// Time that an id may wait for its request to fill before it is overdue, ms.
     pub buffer_ttl_ms: Millis,
@@ -100,35 +100,34 @@ pub struct LatestReading {
     pub snapshot: Option<Arc<Snapshot>>,
     /// The reason why new posts of this provider are missed, in one line.
     pub pollers: Option<String>,
-    /// The reason if there are no newer figures: queue or ledger are out.
+    /// The outage of queue or ledger: there are no newer figures.
     pub outage: Option<Outage>,
 }
 
-/// The freshness of a lane. Leased ids are in no lane.
+/// The freshness of a lane, or of all lanes and the leased ids. Counts in `Option`s are estimated from a sample; `None`: not measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Freshness {
     pub lane: String,
     pub interval_ms: Millis,
     pub ids: u64,
-    /// Ids whose last answer is older than the interval and `updater.buffer_ttl`, estimated from a sample; `None` if it was not measured.
+    /// Ids whose last answer is older than the interval and `updater.buffer_ttl`.
     pub late: Option<u64>,
-    /// Ids that were found before and are missing from the latest answers, not confirmed yet; estimated likewise.
+    /// Ids that were found before and are missing from the latest answers, not confirmed yet.
     pub missing: Option<u64>,
-    /// Ids that wait for their first answer; estimated likewise.
+    /// Ids that wait for their first answer.
     pub waiting: Option<u64>,
     pub due: u64,
     /// Ids that are due for longer than `updater.buffer_ttl`.
     pub overdue: u64,
     pub oldest_lateness_ms: Millis,
-    /// Ids due later than their lane allows: the updaters fix them.
+    /// Ids due later than their lane allows, after an interval became shorter. The updaters bring them forward.
     pub beyond: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Coming {
+pub struct ComingDue {
     pub lane: String,
-    /// Ids that come due within the first minute from now, within the second, and so on. Ids that are due already are in none. Ids that
-    /// are updated until then come due again.
+    /// Ids that come due in the first minute from now, in the second, and so on, without those that are due already.
     pub per_minute: Vec<u64>,
 }
 
@@ -142,7 +141,7 @@ pub struct Load {
 }
 
 impl Load {
-    fn of(minutes: &[Minute], now: Millis) -> Self {
+    fn from_minutes(minutes: &[Minute], now: Millis) -> Self {
         let counts = |counter| minutes.iter().map(move |minute| u64::try_from(minute.count(counter)).unwrap_or(0));
         Self {
             span_ms: minutes.first().map_or(0, |first| now - first.at_ms).max(MINUTE_MS),
@@ -152,7 +151,7 @@ impl Load {
         }
     }
 
-    /// Returns true if the items arrived too unevenly to show a rate: an import.
+    /// Returns true if the items arrived too unevenly for a rate, as in an import.
     #[must_use]
     pub fn is_burst(&self) -> bool {
         self.most_in_a_minute.saturating_mul(BURST_SHARE) > self.arrived
@@ -170,13 +169,13 @@ pub struct Forecast {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outage {
     pub why: String,
-    /// First notice, ms since the epoch; `None` for a reader that looks only once.
+    /// Time of the first failure, ms since the epoch; `None` for a single reading.
     pub since_ms: Option<Millis>,
 }
 
-/// Times at which the queue counts due ids, ms from now: overdue, due, and the minutes to come.
+/// Returns the times at which the queue counts due ids, ms from now: overdue, due, and the minutes to come.
 #[must_use]
-pub fn moments(buffer_ttl: Duration) -> Vec<Millis> {
+pub fn count_offsets(buffer_ttl: Duration) -> Vec<Millis> {
     let coming = (0..=Millis::from(MINUTES_SHOWN)).map(|minute| minute * MINUTE_MS);
     std::iter::once(-clock::millis(buffer_ttl)).chain(coming).collect()
 }
@@ -190,7 +189,12 @@ impl LatestReading {
 
 impl Snapshot {
     #[must_use]
-    pub fn new(reading: Reading, store_out: Option<Outage>, terms: &Terms, capabilities: Capabilities) -> Self {
+    pub fn new(
+        reading: Reading,
+        store_out: Option<Outage>,
+        terms: &FigureSettings,
+        capabilities: Capabilities,
+    ) -> Self {
         let Reading { stats, accounts, reads, due, minutes, measured, lately, known_accounts, lists, crawls } = reading;
         let due_of = |lane: &LaneStats| {
             let known = due.iter().find(|due| due.lane == lane.lane);
@@ -199,7 +203,8 @@ impl Snapshot {
         let freshness = |lane: &LaneStats| {
             let by = |moment: usize| due_of(lane).get(moment).copied().unwrap_or(0).min(lane.delayed);
             let sampled = measured.of.iter().flatten().find(|of| of.lane.as_deref() == Some(&*lane.lane));
-            let scaled = |drawn: fn(&Measured) -> u64| sampled.map(|of| of.scaled(drawn(of)).min(lane.delayed));
+            let scaled =
+                |drawn: fn(&LaneMeasurement) -> u64| sampled.map(|of| of.scale_to_lane(drawn(of)).min(lane.delayed));
             Freshness {
                 lane: lane.lane.clone(),
                 interval_ms: lane.patience_ms,
@@ -215,7 +220,7 @@ impl Snapshot {
         };
         let coming = |lane: &LaneStats| {
             let by = due_of(lane).get(1..).unwrap_or_default();
-            Coming {
+            ComingDue {
                 lane: lane.lane.clone(),
                 per_minute: by.windows(2).map(|pair| pair[1] - pair[0].min(pair[1])).collect(),
             }
@@ -223,18 +228,18 @@ impl Snapshot {
         let (freshness, coming) =
             (stats.lanes.iter().map(freshness).collect(), stats.lanes.iter().map(coming).collect());
         let fill = terms.fill(capabilities);
-        let known_accounts = known_accounts.map(|known| known.at(stats.now_ms));
+        let known_accounts = known_accounts.map(|known| known.with_age_at(stats.now_ms));
         let by = (terms.words, &*terms.schedule);
         let status = Status::new(stats, accounts.clone(), fill, by).with_reads(reads);
         let status = status.with_api(terms.api.clone()).with_accounts(known_accounts);
         let status = status.with_lists(lists).with_crawls(crawls);
-        let load = Load::of(&minutes, status.stats.now_ms);
-        let forecast = forecast(&load, &status, terms.schedule.ages(), fill);
+        let load = Load::from_minutes(&minutes, status.stats.now_ms);
+        let forecast = forecast(&load, &status, terms.schedule.age_table(), fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;
-        let lately = lately.unwrap_or_else(|| Lately::of_minutes(&minutes));
-        let answers = (lately.count(wave::MISSED), lately.count(wave::FOUND));
-        let wave = last_wave(&minutes).map(|wave| wave.unless_over(answers, status.stats.now_ms));
+        let lately = lately.unwrap_or_else(|| RecentCounts::from_minutes(&minutes));
+        let answers = (lately.count(mass_miss_alert::MISSED), lately.count(mass_miss_alert::FOUND));
+        let wave = last_alert(&minutes).map(|wave| wave.end_if_over(answers, status.stats.now_ms));
         let lease_ms = clock::millis(terms.lease);
         Self {
             words: terms.words,
@@ -256,21 +261,21 @@ impl Snapshot {
         }
     }
 
-    /// Time of the figures, by the queue's clock, ms since the epoch.
+    /// Returns the time of the figures by the queue's clock, ms since the epoch.
     #[must_use]
     pub fn at_ms(&self) -> Millis {
         self.status.stats.now_ms
     }
 
-    /// Sum over all lanes and the leased ids, without a name.
+    /// Sums up all lanes and the leased ids.
     #[must_use]
-    pub fn freshness_of_all(&self) -> Freshness {
+    pub fn total_freshness(&self) -> Freshness {
         let add = |sum: Option<u64>, of: Option<u64>| Some(sum? + of?);
         let leased = &self.status.stats.leased;
         let nothing = self.measured.of.as_ref().map(|_| 0);
         let of_leased = self.measured.of.iter().flatten().find(|of| of.lane.is_none());
-        let scaled = |drawn: fn(&Measured) -> u64| match of_leased {
-            Some(of) => Some(of.scaled(drawn(of)).min(*leased)),
+        let scaled = |drawn: fn(&LaneMeasurement) -> u64| match of_leased {
+            Some(of) => Some(of.scale_to_lane(drawn(of)).min(*leased)),
             None => nothing,
         };
         let start = Freshness {
@@ -293,29 +298,29 @@ impl Snapshot {
         })
     }
 
-    /// Interactions expected since the last answers of all posts in the lanes; `None` where the schedule estimates none.
+    /// Estimates the interactions since the last answers of all posts; `None` if the schedule estimates none.
     #[must_use]
-    pub fn unseen(&self) -> Option<u64> {
+    pub fn unseen_interactions(&self) -> Option<u64> {
         self.measured.of.iter().flatten().filter_map(|of| of.unseen).reduce(|sum, unseen| sum + unseen)
     }
 
-    /// Longest time by which the last answer of a post in the sample is overdue, ms.
+    /// Lateness of the latest item of the samples, ms: time since its last answer beyond its interval and tolerance. 0 if none is late.
     #[must_use]
-    pub fn oldest_answer_ms(&self) -> Millis {
+    pub fn max_overdue_ms(&self) -> Millis {
         self.measured.of.iter().flatten().map(|of| of.oldest_ms).max().unwrap_or(0)
     }
 
-    /// Elapsed seconds of that minute, at least one.
+    /// Returns the elapsed seconds of that minute, at least one.
     #[must_use]
-    pub fn seconds_of(&self, minute: &Minute) -> f64 {
+    pub fn elapsed_seconds(&self, minute: &Minute) -> f64 {
         (self.at_ms() - minute.at_ms).clamp(1_000, MINUTE_MS) as f64 / 1e3
     }
 }
 
 impl Freshness {
-    /// The share of its ids that are up to date; `None` if it has none, or if it was not measured.
+    /// Returns the share of ids that are up to date; `None` without ids or a measurement.
     #[must_use]
-    pub fn share(&self) -> Option<f64> {
+    pub fn fresh_share(&self) -> Option<f64> {
         share(self.ids.saturating_sub(self.late? + self.missing?), self.ids)
     }
 }
@@ -324,14 +329,14 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-fn forecast(load: &Load, status: &Status, ages: Option<&AgeTable>, fill: Fill) -> Option<Forecast> {
+fn forecast(load: &Load, status: &Status, ages: Option<&AgeTable>, fill: RequestFill) -> Option<Forecast> {
     if load.is_burst() {
         return None;
     }
     let per_day = load.arrived as f64 * Duration::from_secs(86_400).as_millis() as f64 / load.span_ms as f64;
     // Without tweets there is no plan.
     let plan = Plan::new(ages?, per_day, fill).ok()?;
-    let Overload { supply_calls_per_15_min: supply, unknown, unmetered, .. } = status.quota;
+    let QuotaLoad { supply_calls_per_15_min: supply, unknown, unmetered, .. } = status.quota;
     let is_known = supply > 0.0 && unknown == 0 && unmetered == 0;
     let demand_by_quota = is_known.then(|| plan.lookups_per_15_min / supply);
     Some(Forecast { plan, demand_by_quota })
@@ -340,13 +345,13 @@ fn forecast(load: &Load, status: &Status, ages: Option<&AgeTable>, fill: Fill) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::twitter_v1::CAPABILITIES;
+    use networks::providers::twitter_v1::CAPABILITIES;
 
     fn snapshot(reading: Reading) -> Snapshot {
         Snapshot::new(
             reading,
             None,
-            &Terms { schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()), ..Terms::usual() },
+            &FigureSettings { schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()), ..FigureSettings::usual() },
             CAPABILITIES,
         )
     }
@@ -368,8 +373,11 @@ mod tests {
 
     #[test]
     fn moments_are_overdue_due_and_each_minute_of_an_hour() {
-        let moments = moments(Duration::from_secs(5));
-        assert_eq!((moments.len(), &moments[..4], moments[61]), (62, &[-5_000, 0, 60_000, 120_000][..], 3_600_000));
+        let count_offsets = count_offsets(Duration::from_secs(5));
+        assert_eq!(
+            (count_offsets.len(), &count_offsets[..4], count_offsets[61]),
+            (62, &[-5_000, 0, 60_000, 120_000][..], 3_600_000)
+        );
     }
 
     #[test]
@@ -389,16 +397,28 @@ mod tests {
         assert_eq!(of(0), ("18m", 10, 10, 1, &[0, 1][..]));
         assert_eq!(of(1), ("1d", 90, 8, 3, &[2, 10][..]));
         assert_eq!(of(2), ("new", 5, 0, 0, &[][..]));
-        let all = snapshot.freshness_of_all();
+        let all = snapshot.total_freshness();
         assert_eq!((all.ids, all.due, all.overdue, all.oldest_lateness_ms), (105, 18, 4, 90));
-        assert_eq!((all.late, all.share(), Freshness::default().share()), (None, None, None), "nothing was measured");
+        assert_eq!(
+            (all.late, all.fresh_share(), Freshness::default().fresh_share()),
+            (None, None, None),
+            "nothing was measured"
+        );
     }
 
     #[test]
     fn freshness_is_what_was_measured_scaled_to_each_lane_and_what_is_leased() {
         let measured = |lane: Option<&str>, ids, sampled, late, missing| {
             let lane = lane.map(str::to_owned);
-            Measured { lane, ids, sampled, late, missing, oldest_ms: late as i64 * 7, ..Measured::default() }
+            LaneMeasurement {
+                lane,
+                ids,
+                sampled,
+                late,
+                missing,
+                oldest_ms: late as i64 * 7,
+                ..LaneMeasurement::default()
+            }
         };
         let of = vec![
             measured(Some("18m"), 10, 10, 1, 0),
@@ -411,15 +431,15 @@ mod tests {
                 leased: 50,
                 ..Stats::default()
             },
-            measured: Sampled { of: Some(of), at_ms: Some(0), ..Sampled::default() },
+            measured: Measurement { of: Some(of), at_ms: Some(0), ..Measurement::default() },
             ..Reading::default()
         };
         let snapshot = snapshot(reading);
         let late: Vec<_> = snapshot.freshness.iter().map(|lane| (lane.late, lane.missing)).collect();
         assert_eq!(late, [(Some(1), Some(0)), (Some(18), Some(9)), (None, None)]);
-        let all = snapshot.freshness_of_all();
-        assert_eq!((all.ids, all.late, all.missing, snapshot.oldest_answer_ms()), (9_065, Some(24), Some(9), 35));
-        assert_eq!(snapshot.freshness[1].share(), Some(8_973.0 / 9_000.0));
+        let all = snapshot.total_freshness();
+        assert_eq!((all.ids, all.late, all.missing, snapshot.max_overdue_ms()), (9_065, Some(24), Some(9), 35));
+        assert_eq!(snapshot.freshness[1].fresh_share(), Some(8_973.0 / 9_000.0));
     }
 
     #[test]
@@ -428,7 +448,7 @@ mod tests {
         let at = |now_ms| {
             let stats = Stats { now_ms, ..Stats::default() };
             let snapshot = snapshot(Reading { stats, minutes: minutes.clone(), ..Reading::default() });
-            [0, 1].map(|minute| 300.0 / snapshot.seconds_of(&snapshot.minutes[minute]))
+            [0, 1].map(|minute| 300.0 / snapshot.elapsed_seconds(&snapshot.minutes[minute]))
         };
         assert_eq!(at(150_000), [5.0, 10.0]);
         assert_eq!(at(120_010), [5.0, 300.0], "of the first second, all of it");

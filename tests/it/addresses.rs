@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use twitter_updater::app::function_library;
 use twitter_updater::engine::queue::{Claim, ClaimRequest, Jobs, Lane, NewJob, QueueError, RedisQueue, Verdict};
-use twitter_updater::engine::redis_functions;
-use twitter_updater::quota::{Ask, Grant, Ledger, RedisLedger};
+use twitter_updater::quota::{Grant, Ledger, PermitRequest, RedisLedger};
 
 use crate::support::process::{run, text, variables};
 use crate::support::redis::{Cluster, Doors, TestRedis, Watched, namespace, pool_through};
@@ -26,11 +26,17 @@ async fn goes_through(url: &str, doors: &Doors) -> Result<(), QueueError> {
     let verdicts: Vec<_> = batch.jobs.iter().map(|job| (job.clone(), Verdict::Finish)).collect();
     assert_eq!(queue.settle(&batch.fence, &verdicts, &[]).await?.settled, 1);
     let names = ["main".to_owned()];
-    let ask =
-        Ask { names: &names, fingerprints: &[], endpoint: "statuses/lookup", permit: "p", expiry: lease, backlog: 0 };
+    let ask = PermitRequest {
+        names: &names,
+        fingerprints: &[],
+        endpoint: "statuses/lookup",
+        permit: "p",
+        expiry: lease,
+        backlog: 0,
+    };
     let granted = RedisLedger::new(redis.clone(), &namespace()).acquire(&ask).await?;
     assert_eq!(granted, Grant::Granted("main".to_owned()));
-    redis_functions::load(&redis).await
+    function_library().load(&redis).await
 }
 
 /// The binary with that address: its exit code, and what it says of a queue that it cannot use.

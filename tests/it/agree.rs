@@ -12,13 +12,15 @@ use std::path::Path;
 use clap::CommandFactory;
 use twitter_updater::app::cli::{Cli, exit};
 
+use crate::support::files;
+
 const README: &str = include_str!("../../README.md");
 const COMMANDS: &str = include_str!("../../docs/commands.md");
 const REDIS: &str = include_str!("../../docs/redis.md");
 const RELIABILITY: &str = include_str!("../../docs/reliability.md");
 const BENCHMARKS: &str = include_str!("../../docs/benchmarks.md");
 const CONTRIBUTING: &str = include_str!("../../CONTRIBUTING.md");
-const KEYS: &str = include_str!("../../src/engine/queue/keys.rs");
+const KEYS: &str = include_str!("../../crates/engine/src/queue/keys.rs");
 const LIB: &str = include_str!("../../src/lib.rs");
 
 /// README and the pages in docs/, by their paths.
@@ -175,8 +177,8 @@ fn the_guide_for_contributors_names_places_and_targets_that_exist() {
             targets += 1;
         } else if word.contains('/') && !word.contains(' ') {
             let place = word.split('*').next().unwrap();
-            let there = [place.to_owned(), format!("src/{place}")];
-            assert!(there.iter().any(|path| std::path::Path::new(path).exists()), "{word}");
+            let mut there = files::sources().into_iter().map(|folder| folder.join(place));
+            assert!(Path::new(place).exists() || there.any(|path| path.exists()), "{word}");
             places += 1;
         }
     }

@@ -13,7 +13,7 @@ use twitter_updater::app::credentials;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::config::{BadConfig, Settings};
 use twitter_updater::model::provider::Provider;
-use twitter_updater::ops::report::credentials::{Check, check};
+use twitter_updater::ops::report::credentials::{CheckOutcome, check_credentials};
 use twitter_updater::providers::lookup::{Lookup, LookupError};
 use twitter_updater::providers::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options};
 use twitter_updater::quota::{
@@ -289,10 +289,13 @@ async fn a_check_signs_fetches_and_corrects_its_clock() {
     let options = SimulatorOptions { credentials: Some(known()), clock_skew: 3_600_000, ..SimulatorOptions::default() };
     let running = start(options).await;
     let (credentials, _folder) = accounted(vec![user(), app()]).await;
-    let checks =
-        check(&credentials, &twitter(&running.base_url()), async |_: &_| None, "statuses/lookup").await.unwrap();
+    let checks = check_credentials(&credentials, &twitter(&running.base_url()), async |_: &_| None, "statuses/lookup")
+        .await
+        .unwrap();
     for (one, limit) in checks.iter().zip([900, 300]) {
-        let Check::Works { window: Some(window), freed: false, looked_up: false } = one else { panic!("{one:?}") };
+        let CheckOutcome::Works { window: Some(window), freed: false, looked_up: false } = one else {
+            panic!("{one:?}")
+        };
         assert_eq!(
             (window.limit, window.remaining),
             (limit, limit),
@@ -326,7 +329,7 @@ async fn the_outcome_of_the_tried_lookup_decides_and_a_window_belongs_to_its_end
         let (credentials, _folder) = accounted(vec![user()]).await;
         let outcome = std::sync::Mutex::new(Some(outcome));
         let look_up = async |_: &_| outcome.lock().unwrap().take();
-        let checks = check(&credentials, &twitter(&running.base_url()), look_up, endpoint).await.unwrap();
+        let checks = check_credentials(&credentials, &twitter(&running.base_url()), look_up, endpoint).await.unwrap();
         let json = serde_json::to_value(&checks[0]).unwrap();
         let remaining = json["window"]["remaining"].as_u64();
         assert_eq!((json["result"].as_str().unwrap(), json["looked_up"].as_bool(), remaining), expected, "{json}");
@@ -349,7 +352,9 @@ async fn what_a_check_meets_on_its_own_way_parks_nobody() {
         let server = CannedServer::start(answer).await;
         let (credentials, _folder) = accounted(vec![bearer("any")]).await;
         let checks =
-            check(&credentials, &twitter(&server.base_url()), async |_: &_| None, "statuses/lookup").await.unwrap();
+            check_credentials(&credentials, &twitter(&server.base_url()), async |_: &_| None, "statuses/lookup")
+                .await
+                .unwrap();
         assert_eq!(serde_json::to_value(&checks[0]).unwrap()["result"], says, "{checks:?}");
         let account = credentials.statuses("statuses/lookup").await.unwrap().remove(0);
         assert_eq!((account.parked_for_ms, account.limit), (0, None), "{checks:?}");
@@ -421,7 +426,7 @@ fn one_pair_of_keys_gives_two_credentials() {
     let shown = [&keys.consumer_key, &keys.consumer_secret, &keys.token, &keys.token_secret].map(|s| s.expose_secret());
     assert_eq!(shown, ["ck", "cs-of-file", "t-of-file", "ts"]);
     let CredentialKind::App(app) = &all[4].kind else { panic!("{named:?}") };
-    assert_eq!(app.basic().expose_secret(), "Basic Y2s6Y3Mtb2YtZmlsZQ==", "ck:cs-of-file");
+    assert_eq!(app.basic_header().expose_secret(), "Basic Y2s6Y3Mtb2YtZmlsZQ==", "ck:cs-of-file");
     // X's are its own, and Twitter's are not lent to it.
     let both = [("x.bearer_token", "x"), ("twitter.bearer_token", "twitter")];
     let both = settings("", &both).unwrap();
@@ -467,8 +472,8 @@ fn a_credential_that_cannot_be_is_one_line_that_names_the_key() {
         ("", &[app, key], &["main.consumer_secret is missing"]),
         ("", &[user, key, consumer_secret, token], &["main.token_secret is missing", "__MAIN__TOKEN_SECRET"]),
         ("", &[user, key, consumer_secret, ("twitter.credentials.main.token", " ")], &["main.token is empty"]),
-        ("", &[app, token, bearer_token], &["main.token is of no use", "app"]),
-        ("", &[user, key, consumer_secret, token, token_secret, bearer_token], &["main.bearer_token is of no use"]),
+        ("", &[app, token, bearer_token], &["main.token has no effect", "app"]),
+        ("", &[user, key, consumer_secret, token, token_secret, bearer_token], &["main.bearer_token has no effect"]),
         ("", &[app, key, bearer_token], &["both", "main.bearer_token", "consumer keys"]),
         (
             "",

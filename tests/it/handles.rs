@@ -11,14 +11,16 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::Settings;
-use twitter_updater::ingest::NamedLines;
+use twitter_updater::ingest::AccountReader;
 use twitter_updater::model::account::{Absence, Account};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::apis::open_handles;
-use twitter_updater::pipelines::handles::{Resolution, ResolveError, Resolved, Resolver};
+use twitter_updater::pipelines::handles::{ResolveCounts, ResolveError, ResolvedAccount, Resolver};
 use twitter_updater::providers::handles::Handles;
-use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota, Strangers};
-use twitter_updater::providers::registry::account_of;
+use twitter_updater::providers::lookup::{
+    Answer, Capabilities, Charge, LookupError, Outcome, Quota, UnsolicitedObjects,
+};
+use twitter_updater::providers::registry::read_account_ref;
 use twitter_updater::quota::{Budget, Credential, CredentialKind, Credentials, Pacing, Period};
 use twitter_updater::simulator::{self, SimulatorOptions};
 
@@ -97,7 +99,7 @@ impl Handles for Fake {
             handle => Outcome::Found(account(handle)),
         };
         let quota = Quota { limit: 1_000, remaining: 900, ..Quota::unmetered() };
-        Ok(Answer::new(handles.iter().map(outcome).collect(), Some(quota), Strangers::default()))
+        Ok(Answer::new(handles.iter().map(outcome).collect(), Some(quota), UnsolicitedObjects::default()))
     }
 }
 
@@ -109,8 +111,8 @@ fn credentials(names: &[&str]) -> Credentials {
 
 /// What came of a file.
 struct Run {
-    result: Result<Resolution, ResolveError<String>>,
-    handed: Vec<Vec<Resolved>>,
+    result: Result<ResolveCounts, ResolveError<String>>,
+    handed: Vec<Vec<ResolvedAccount>>,
     refused: Vec<(u64, String)>,
 }
 
@@ -141,8 +143,8 @@ async fn run(
     let resolver =
         Resolver { handles, credentials, call_timeout: TIMEOUT, retry: RetryPolicy::default(), stop: stop.clone() };
     let (mut handed, mut refused) = (Vec::new(), Vec::new());
-    let mut lines = NamedLines::new(file.as_bytes(), account_of(of));
-    let hand_over = async |some: Vec<Resolved>| {
+    let mut lines = AccountReader::new(file.as_bytes(), read_account_ref(of));
+    let hand_over = async |some: Vec<ResolvedAccount>| {
         handed.push(some);
         after(handed.len())
     };
@@ -186,7 +188,7 @@ async fn each_network_resolves_a_file() {
         let handles = open_handles(&settings, &of).unwrap();
         let run = run(&*handles, &credentials(&["nobody"]), &of, &lines.join("\n"), &Stop::new(), |_| Ok(())).await;
         let sum = run.result.as_ref().unwrap_or_else(|error| panic!("{of}: {error}"));
-        assert_eq!(*sum, Resolution { ids: 1, handles: 4, refused: 2 }, "{of}: {:?}", run.refused);
+        assert_eq!(*sum, ResolveCounts { ids: 1, handles: 4, refused: 2 }, "{of}: {:?}", run.refused);
         let mut came: Vec<_> = run.handed.iter().flatten().collect();
         came.sort_by_key(|one| one.line);
         let ids: Vec<_> = came.iter().map(|one| (one.line, one.id.clone())).collect();
@@ -204,11 +206,11 @@ async fn each_network_resolves_a_file() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_takes_as_many_handles_as_it_may() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let fake = Fake::taking(3);
     let file = "a\n12\nb\nc\n13\nnone\ngone\nd d\ne\nf\n";
     let done = resolve(&fake, &credentials(&["app"]), file).await;
-    assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 2, handles: 5, refused: 3 });
+    assert_eq!(done.result.as_ref().unwrap(), &ResolveCounts { ids: 2, handles: 5, refused: 3 });
     assert_eq!(fake.calls(), [vec!["a", "b", "c"], vec!["none", "gone", "e"], vec!["f"], vec!["none"]]);
     let ids = [(2, "12"), (1, "id-a"), (3, "id-b"), (4, "id-c"), (5, "13"), (9, "id-e"), (10, "id-f")];
     assert_eq!(done.ids(), ids);
@@ -222,15 +224,15 @@ async fn a_call_takes_as_many_handles_as_it_may() {
     let done = resolve(&fake, &credentials(&["app"]), &ids).await;
     assert_eq!(done.handed.iter().map(Vec::len).collect::<Vec<_>>(), [1_000, 1_000, 500]);
     assert_eq!(fake.calls().len(), 4);
-    assert_eq!(resolve(&fake, &credentials(&["app"]), "# none\n").await.result.unwrap(), Resolution::default());
+    assert_eq!(resolve(&fake, &credentials(&["app"]), "# none\n").await.result.unwrap(), ResolveCounts::default());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_has_none_is_believed_when_it_comes_twice() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let fake = Fake { slips: 1.into(), ..Fake::taking(3) };
     let done = resolve(&fake, &credentials(&["app"]), "a\nb\nc\nd\n").await;
-    assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 4, refused: 0 });
+    assert_eq!(done.result.as_ref().unwrap(), &ResolveCounts { ids: 0, handles: 4, refused: 0 });
     assert_eq!(fake.calls(), [vec!["a", "b", "c"], vec!["d"], vec!["a", "b", "c"]]);
 
     let fake = Fake::taking(3);
@@ -244,10 +246,10 @@ async fn an_answer_that_has_none_is_believed_when_it_comes_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handle_that_no_answer_explains_is_asked_for_again() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let fake = Fake::taking(3);
     let done = resolve(&fake, &credentials(&["app"]), "a\nlost\nnone\ngone\nb\n").await;
-    assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 3, refused: 2 });
+    assert_eq!(done.result.as_ref().unwrap(), &ResolveCounts { ids: 0, handles: 3, refused: 2 });
     assert_eq!(fake.calls(), [vec!["a", "lost", "none"], vec!["gone", "b"], vec!["lost", "none"]]);
     assert_eq!((done.ids().last(), done.refused()), (Some(&(2, "id-lost")), vec![4, 3]));
     // Where the file ends early, they are told of as they are.
@@ -261,18 +263,18 @@ async fn a_handle_that_no_answer_explains_is_asked_for_again() {
 /// An answer at fault would refuse what came over HTTP until somebody sends it again.
 #[tokio::test(start_paused = true)]
 async fn a_kept_handle_is_refused_when_it_comes_the_second_time_and_none_by_an_api_that_refuses_all() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let (mut doubted, credentials) = (HashSet::new(), credentials(&["app"]));
     let round = async |fake: &Fake, file: &str, doubted: &mut HashSet<String>| {
         let (retry, stop) = (RetryPolicy::default(), Stop::new());
         let resolver = Resolver { handles: fake, credentials: &credentials, call_timeout: TIMEOUT, retry, stop };
         let (mut found, mut refused) = (Vec::new(), Vec::new());
-        let mut lines = NamedLines::new(file.as_bytes(), account_of(&Provider::X));
-        let hand_over = async |some: Vec<Resolved>| {
+        let mut lines = AccountReader::new(file.as_bytes(), read_account_ref(&Provider::X));
+        let hand_over = async |some: Vec<ResolvedAccount>| {
             found.extend(some.into_iter().map(|one| one.line));
             Ok::<(), String>(())
         };
-        let result = resolver.resolve_kept(&mut lines, doubted, hand_over, |line, _| refused.push(line)).await;
+        let result = resolver.resolve_stored(&mut lines, doubted, hand_over, |line, _| refused.push(line)).await;
         (result.is_ok(), found, refused)
     };
     let fake = Fake::taking(3);
@@ -293,11 +295,11 @@ async fn a_kept_handle_is_refused_when_it_comes_the_second_time_and_none_by_an_a
 
 #[tokio::test(start_paused = true)]
 async fn one_bad_handle_costs_itself_alone() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let fake = Fake::taking(100);
     let file: String = (0..100).map(|n| if n == 70 { "bad\n".to_owned() } else { format!("h{n}\n") }).collect();
     let done = resolve(&fake, &credentials(&["app"]), &file).await;
-    assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 99, refused: 1 });
+    assert_eq!(done.result.as_ref().unwrap(), &ResolveCounts { ids: 0, handles: 99, refused: 1 });
     assert_eq!(done.refused(), [71]);
     assert!(done.refused[0].1.contains("refuses the request"), "{:?}", done.refused);
     assert!(fake.calls().len() <= 15, "{} calls", fake.calls().len());
@@ -312,12 +314,12 @@ async fn one_bad_handle_costs_itself_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handle_refused_with_401_or_403_ends_no_other() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     for batch_limit in [1, 2] {
         let (fake, credentials) = (Fake::taking(batch_limit), credentials(&["app"]));
         let watch = Stopwatch::start();
         let done = resolve(&fake, &credentials, "a\nb\nhidden\nc\nsecret\nd\n").await;
-        assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 4, refused: 2 }, "{batch_limit}");
+        assert_eq!(done.result.as_ref().unwrap(), &ResolveCounts { ids: 0, handles: 4, refused: 2 }, "{batch_limit}");
         assert_eq!(done.refused(), [3, 5]);
         assert!(done.refused[0].1.contains("may not be seen"), "{:?}", done.refused);
         assert!(watch.elapsed() < Duration::from_secs(5), "nothing is parked: {:?}", watch.elapsed());
@@ -329,11 +331,11 @@ async fn a_handle_refused_with_401_or_403_ends_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_waited_out_and_a_long_one_ends_the_file() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let out = || Some(LookupError::Outage("HTTP 503".to_owned()));
     let fake = Fake::taking(2).failing([None, out(), out(), out()]);
     let done = resolve(&fake, &credentials(&["app"]), "a\nb\nc\nd\n").await;
-    assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 4, refused: 0 });
+    assert_eq!(done.result.as_ref().unwrap(), &ResolveCounts { ids: 0, handles: 4, refused: 0 });
     assert_eq!(fake.calls().len(), 5);
 
     let fake = Fake::taking(2).failing(std::iter::once(None).chain((0..20).map(|_| out())));
@@ -362,7 +364,7 @@ async fn an_outage_is_waited_out_and_a_long_one_ends_the_file() {
 
 #[tokio::test(start_paused = true)]
 async fn a_throttled_credential_is_waited_for() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let pause = Duration::from_secs(300);
     let throttled = || Some(LookupError::Throttled { status: 429, pause, quota: None });
     let fake = Fake::taking(2).failing((0..12).map(|_| throttled()));
@@ -380,7 +382,7 @@ async fn a_throttled_credential_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn credentials_that_are_all_refused_end_it() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let refused = || Some(LookupError::Credential("HTTP 401".to_owned()));
     let fake = Fake::taking(2).failing([refused()]);
     assert_eq!(resolve(&fake, &credentials(&["one", "two"]), "a").await.result.unwrap().handles, 1);
@@ -394,27 +396,27 @@ async fn credentials_that_are_all_refused_end_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_of_reads_is_kept() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let per = Period::Every(60_000);
     let budget = Budget { reads: 3, per, margin: 0, price_per_read: 0.01 };
     let credentials = credentials(&["app"]).with_budget(Reloadable::new(budget));
     let fake = Fake::taking(5);
     let begun = wall_ms();
     let done = resolve(&fake, &credentials, "a\nnone\ngone\nb\nc\nd\nA\ne\nf\n").await;
-    assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 7, refused: 2 });
+    assert_eq!(done.result.as_ref().unwrap(), &ResolveCounts { ids: 0, handles: 7, refused: 2 });
     assert_eq!(fake.calls()[0], ["a", "none", "gone"], "no more than there is room for");
     // Six accounts are two periods of three: what does not come is not charged, and one that comes twice is charged once. In
     // the third there is room to ask for the missing one again.
     assert_eq!(fake.calls().last().unwrap(), &["none"]);
     let periods = wall_ms().div_euclid(60_000) - begun.div_euclid(60_000);
     assert_eq!(periods, 2, "{:?}", fake.calls());
-    let reads = credentials.reads().await.unwrap().unwrap();
+    let reads = credentials.budget_status().await.unwrap().unwrap();
     assert_eq!((reads.reads, reads.today), (0, 6), "{reads:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_or_a_failed_hand_over_ends_it_after_what_is_done() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let (fake, credentials, stop) = (Fake::taking(2), credentials(&["app"]), Stop::new());
     let file = "a\nb\n7\nc\nd\ne\n";
     let stopped = run(&fake, &credentials, &Provider::X, file, &stop, |_| {
@@ -445,12 +447,12 @@ async fn a_stop_or_a_failed_hand_over_ends_it_after_what_is_done() {
 
 #[tokio::test(start_paused = true)]
 async fn any_number_of_lines_is_held_a_call_at_a_time() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let fake = Fake::taking(100);
     let file: String =
         (0..30_000).map(|n| if n % 3 == 0 { format!("h{n}\n") } else { format!("{}\n", n + 1) }).collect();
     let done = resolve(&fake, &credentials(&["app"]), &file).await;
-    assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 20_000, handles: 10_000, refused: 0 });
+    assert_eq!(done.result.as_ref().unwrap(), &ResolveCounts { ids: 20_000, handles: 10_000, refused: 0 });
     assert_eq!(fake.calls().len(), 100);
     assert!(done.handed.iter().all(|some| some.len() <= 1_100), "a call and the ids since the last one");
     let mut lines: Vec<u64> = done.ids().iter().map(|(line, _)| *line).collect();

@@ -149,7 +149,7 @@ async fn a_wiped_queue_shows(redis: bool) {
         Some(server) => redis::cmd("FLUSHALL").exec_async(&mut server.connection().await).await.unwrap(),
         None => system.world.queue.forget(&ids).await.unwrap(),
     }
-    is_not_green(&ops, "tweet:update", "the queue is empty, and the store has living posts", BOUND).await;
+    is_not_green(&ops, "tweet:update", "the queue is empty, and the store has live posts", BOUND).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -203,7 +203,7 @@ async fn a_redis_that_is_out_makes_nobody_unready_for_good_and_nobody_dead() {
         let sick = run(&["health", "--url", &url], &Variables::new());
         let said = text(&sick.stderr);
         assert!(sick.status.code() == Some(69) && said.lines().count() == 1, "{said}");
-        assert!(said.starts_with("twitter-updater: HTTP 503: no: a service is out"), "{said}");
+        assert!(said.starts_with("twitter-updater: HTTP 503: no: a service is unavailable"), "{said}");
     }
     let (status, shown) = ops.get("/metrics").await;
     assert_eq!((status, value(&shown, QUEUE_UP)), (200, Some(0.0)), "{shown}");
@@ -328,7 +328,7 @@ async fn the_hooks_token_shows_nowhere() {
     let output = run(&["starter"], &both);
     let said = text(&output.stderr);
     assert!(
-        output.status.code() == Some(64) && said.contains("starter.bearer_token") && said.contains("keep one"),
+        output.status.code() == Some(64) && said.contains("starter.bearer_token") && said.contains("remove one"),
         "{said}"
     );
 }

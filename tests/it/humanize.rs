@@ -14,8 +14,10 @@ use twitter_updater::engine::queue::{
     Verdict, Workers,
 };
 use twitter_updater::model::provider::Provider;
-use twitter_updater::ops::{Answer, LatestReading, Reader, Snapshot, State, StoreAtHand, Terms, WholeQueue};
-use twitter_updater::pipelines::posts::posts_of;
+use twitter_updater::ops::{
+    FigureSettings, FreshnessState, Headline, LatestReading, OpenedStore, Snapshot, SnapshotReader, WholeQueue,
+};
+use twitter_updater::pipelines::posts::posts_pipeline;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::Ledger;
 use twitter_updater::store::{Lifecycle, NewItem, Store, Way};
@@ -28,12 +30,12 @@ use crate::support::queue_model::Rules;
 use crate::support::redis::{TestRedis, namespace};
 use crate::support::watched_queue::WatchedQueue;
 
-fn terms() -> Terms {
+fn terms() -> FigureSettings {
     let settings = Settings::load_with(&[], None, &[]).unwrap();
-    twitter_updater::app::terms(&settings, &posts_of(&Provider::Twitter))
+    twitter_updater::app::figure_settings(&settings, &posts_pipeline(&Provider::Twitter))
 }
 
-fn reader_of(queue: Arc<dyn Queue>, store: StoreAtHand) -> Arc<Reader> {
+fn reader_of(queue: Arc<dyn Queue>, store: OpenedStore) -> Arc<SnapshotReader> {
     let whole = Arc::new(WholeQueue {
         queue,
         provider: "twitter".to_owned(),
@@ -44,15 +46,15 @@ fn reader_of(queue: Arc<dyn Queue>, store: StoreAtHand) -> Arc<Reader> {
         budget: None,
         health: Arc::new(Health::default()),
     });
-    Arc::new(Reader::new(whole, store, Reloadable::new(terms())))
+    Arc::new(SnapshotReader::new(whole, store, Reloadable::new(terms())))
 }
 
 /// A queue and a store in memory, and who reads them, while time is simulated.
 struct Watch {
     queue: Arc<WatchedQueue>,
     store: Arc<MemoryStore>,
-    at_hand: StoreAtHand,
-    reader: Arc<Reader>,
+    at_hand: OpenedStore,
+    reader: Arc<SnapshotReader>,
     running: JoinHandle<()>,
 }
 
@@ -117,12 +119,12 @@ async fn it_reads_once_a_second_for_all_who_watch_and_not_at_all_for_nobody() {
     let before = watch.reader.watch();
     assert!(!before.borrow().is_read());
     drop(before);
-    let seen = watch.reader.look().await;
+    let seen = watch.reader.current().await;
     let now = watch.queue.stats().await.unwrap().now_ms;
     assert!((now - 1_000..=now).contains(&at_ms(&seen)), "{now}");
     // One more for whoever looks within the second.
     let looks = watch.looks();
-    let again = watch.reader.look().await;
+    let again = watch.reader.current().await;
     assert_eq!((at_ms(&again), watch.looks()), (at_ms(&seen), looks));
 }
 
@@ -147,7 +149,7 @@ async fn minutes_that_are_over_are_not_read_again() {
     // Whoever comes back later misses some.
     drop(seen);
     seconds(180).await;
-    let figures = watch.reader.look().await.snapshot.unwrap();
+    let figures = watch.reader.current().await.snapshot.unwrap();
     assert_eq!(figures.minutes, watch.queue.minutes(60).await.unwrap());
 }
 
@@ -155,7 +157,7 @@ async fn minutes_that_are_over_are_not_read_again() {
 async fn a_queue_that_is_out_leaves_the_last_figures_with_the_reason() {
     let watch = Watch::new();
     watch.queue.fail_looks.store(true, SeqCst);
-    let seen = watch.reader.look().await;
+    let seen = watch.reader.current().await;
     assert!(seen.snapshot.is_none() && seen.outage.is_some(), "nothing is known yet, but that");
     watch.queue.fail_looks.store(false, SeqCst);
     let mut seen = watch.reader.watch();
@@ -165,15 +167,18 @@ async fn a_queue_that_is_out_leaves_the_last_figures_with_the_reason() {
             break seen;
         }
     };
-    assert_eq!((well.outage.clone(), Answer::of(&well).state), (None, State::Stopped));
+    assert_eq!((well.outage.clone(), Headline::from_reading(&well).state), (None, FreshnessState::Stopped));
     watch.queue.fail_looks.store(true, SeqCst);
     let first = next(&mut seen).await;
     for _ in 0..20 {
         let out = next(&mut seen).await;
         assert_eq!(at_ms(&out), at_ms(&well), "the last figures");
         assert_eq!(out.outage, first.outage, "since when");
-        let answer = Answer::of(&out);
-        assert!(answer.state == State::Unknown && answer.sentence.contains("the test took it away"), "{answer:?}");
+        let answer = Headline::from_reading(&out);
+        assert!(
+            answer.state == FreshnessState::Unknown && answer.sentence.contains("the test took it away"),
+            "{answer:?}"
+        );
     }
     watch.queue.fail_looks.store(false, SeqCst);
     let again = next(&mut seen).await;
@@ -187,7 +192,7 @@ async fn a_count_that_takes_long_is_waited_for() {
     watch.queue.look_takes.store(30, SeqCst);
     let mut seen = watch.reader.watch();
     let first = next(&mut seen).await;
-    assert_eq!((first.snapshot.is_none(), Answer::of(&first).state), (true, State::Unknown));
+    assert_eq!((first.snapshot.is_none(), Headline::from_reading(&first).state), (true, FreshnessState::Unknown));
     seen.wait_for(|seen| seen.outage.is_none()).await.unwrap();
     let figures = at_ms(&seen.borrow_and_update());
     assert_eq!(watch.looks(), 1);
@@ -216,10 +221,10 @@ async fn what_is_quick_to_tell_does_not_wait_for_a_count_that_takes_long() {
     for _ in 0..4 {
         beat().await;
         seconds(5).await;
-        assert_eq!(Answer::of(&seen.borrow()).state, State::Fresh);
+        assert_eq!(Headline::from_reading(&seen.borrow()).state, FreshnessState::Fresh);
     }
     seconds(10).await;
-    let answer = Answer::of(&seen.borrow());
+    let answer = Headline::from_reading(&seen.borrow());
     assert!(answer.sentence.starts_with("Stopped: no worker heartbeat for 1"), "{answer:?}");
     assert_eq!(watch.looks(), 1);
     // By now it counts again.
@@ -227,10 +232,10 @@ async fn what_is_quick_to_tell_does_not_wait_for_a_count_that_takes_long() {
     assert_eq!(watch.looks(), 2);
     watch.queue.pause(Some("the database moves")).await.unwrap();
     seconds(2).await;
-    assert_eq!(Answer::of(&seen.borrow()).sentence, "Stopped: it is paused: the database moves");
+    assert_eq!(Headline::from_reading(&seen.borrow()).sentence, "Stopped: it is paused: the database moves");
     watch.store.set_down(Some("no route"));
     seconds(10).await;
-    let answer = Answer::of(&seen.borrow());
+    let answer = Headline::from_reading(&seen.borrow());
     assert!(answer.sentence.contains("the store does not answer"), "{answer:?}");
 }
 
@@ -251,16 +256,16 @@ async fn an_empty_queue_of_what_the_store_has_is_not_fresh() {
     let lane = Lane::new("1d", Duration::from_secs(3_600));
     let new = NewItem { id: "1".to_owned(), created_at: None, next_due: Some(0), content: None, read_at: None };
     let now = watch.queue.stats().await.unwrap().now_ms;
-    watch.store.record("tweet:update", now, &Way::of("enqueue"), &[new]).await.unwrap();
+    watch.store.record("tweet:update", now, &Way::new("enqueue"), &[new]).await.unwrap();
     seconds(3).await;
-    assert_eq!(Answer::of(&seen.borrow()).sentence, "No posts are scheduled", "it may be on its way");
+    assert_eq!(Headline::from_reading(&seen.borrow()).sentence, "No posts are scheduled", "it may be on its way");
     watch.queue.schedule(&[NewJob { id: "1".to_owned(), lane, due: 3_600_000.into() }]).await.unwrap();
     seconds(60).await;
-    assert_eq!(Answer::of(&seen.borrow()).sentence, "The only post waits for its first lookup");
+    assert_eq!(Headline::from_reading(&seen.borrow()).sentence, "The only post waits for its first lookup");
     watch.queue.forget(&["1".to_owned()]).await.unwrap();
     seconds(2).await;
-    let lost = "Stopped: the queue is empty, and the store has living posts: run `twitter-updater rebuild`";
-    assert_eq!(Answer::of(&seen.borrow()).sentence, lost);
+    let lost = "Stopped: the queue is empty, and the store has live posts; run `twitter-updater rebuild`";
+    assert_eq!(Headline::from_reading(&seen.borrow()).sentence, lost);
     beats.abort();
 }
 
@@ -284,8 +289,8 @@ async fn a_store_that_is_out_is_told_and_the_figures_go_on() {
     within(&mut seen, false).await;
     watch.store.set_down(Some("no route"));
     let first = within(&mut seen, true).await;
-    let answer = Answer::of(&first);
-    assert!(answer.state == State::Stopped && answer.sentence.contains("no route"), "{answer:?}");
+    let answer = Headline::from_reading(&first);
+    assert!(answer.state == FreshnessState::Stopped && answer.sentence.contains("no route"), "{answer:?}");
     seconds(20).await;
     let later = next(&mut seen).await;
     assert_eq!(out(&later), out(&first), "since it was noticed");
@@ -298,7 +303,7 @@ async fn a_store_that_is_out_is_told_and_the_figures_go_on() {
 async fn figures_of(queue: Arc<dyn Queue>) -> Arc<Snapshot> {
     let reader = reader_of(queue, Reloadable::new(Ok(Arc::new(MemoryStore::default()) as Arc<dyn Store>)));
     let seen = tokio::select! {
-        seen = reader.look() => seen,
+        seen = reader.current() => seen,
         () = reader.run() => unreachable!("it runs for ever"),
     };
     seen.snapshot.unwrap_or_else(|| panic!("{:?}", seen.outage))
@@ -381,7 +386,7 @@ async fn a_redis_that_is_killed_is_an_outage_and_comes_back() {
     let well = until(&mut seen, false).await;
     redis.kill();
     let out = until(&mut seen, true).await;
-    assert!(at_ms(&out) >= at_ms(&well) && Answer::of(&out).state == State::Unknown);
+    assert!(at_ms(&out) >= at_ms(&well) && Headline::from_reading(&out).state == FreshnessState::Unknown);
     redis.start_again();
     let again = until(&mut seen, false).await;
     assert!(at_ms(&again) > at_ms(&out));

@@ -200,13 +200,13 @@ async fn the_store_comes_before_the_queue_and_the_call_is_repeated() {
     let world = World::new().await;
     world.store.set_down(Some("no route"));
     let error = world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap_err();
-    assert!(matches!(&error, StarterError::Store(StoreError::Unavailable(_))) && error.is_passing(), "{error}");
+    assert!(matches!(&error, StarterError::Store(StoreError::Unavailable(_))) && error.is_temporary(), "{error}");
     assert_eq!(world.places(&id(1)).await, []);
 
     world.store.set_down(None);
     world.queue.fail_schedules.store(1, SeqCst);
     let error = world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap_err();
-    assert!(matches!(&error, StarterError::Queue(QueueError::Unavailable(_))) && error.is_passing(), "{error}");
+    assert!(matches!(&error, StarterError::Queue(QueueError::Unavailable(_))) && error.is_temporary(), "{error}");
     assert_eq!(world.places(&id(1)).await, []);
     assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, ItemState::Live);
 
@@ -236,7 +236,7 @@ async fn what_a_worker_has_is_known_and_the_dead_stay_dead() {
     let verdicts: Vec<_> = jobs
         .into_iter()
         .map(|job| {
-            let verdict = if job.id == id(1) { Verdict::Bury { reason: "a test".into() } } else { Verdict::Finish };
+            let verdict = if job.id == id(1) { Verdict::MarkDead { reason: "a test".into() } } else { Verdict::Finish };
             (job, verdict)
         })
         .collect();
@@ -247,7 +247,7 @@ async fn what_a_worker_has_is_known_and_the_dead_stay_dead() {
 #[tokio::test]
 async fn a_wiped_queue_does_not_bring_back_the_dead() {
     let world = World::new().await;
-    world.store.bury(NAMESPACE, clock::wall_ms(), &[(id(2), "it broke three workers".to_owned())]).await.unwrap();
+    world.store.mark_dead(NAMESPACE, clock::wall_ms(), &[(id(2), "it broke three workers".to_owned())]).await.unwrap();
     let tweets = [1, 2, 3].map(|sequence| Ingested::bare(id(sequence))).to_vec();
     let answers = world.starter.queue_tweets(tweets).await.unwrap();
     assert_eq!(answers, [Queued::Scheduled, Queued::Dead, Queued::Scheduled]);
@@ -265,7 +265,7 @@ async fn an_ended_tweet_that_is_enqueued_again_lives_again() {
         content: None,
         read_at: None,
     };
-    world.store.record(NAMESPACE, clock::wall_ms(), &Way::of("enqueue"), &[ended]).await.unwrap();
+    world.store.record(NAMESPACE, clock::wall_ms(), &Way::new("enqueue"), &[ended]).await.unwrap();
     assert_eq!(world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Scheduled);
     assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, ItemState::Live);
 }

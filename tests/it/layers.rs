@@ -1,70 +1,42 @@
-//! Twelve rooms, whose imports go downwards only; and no two files that import each other in a circle.
+//! Crates and their layers import downwards only, and no files of a crate import each other in a cycle.
 
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The rooms, the highest first, and what each may import. Anything else is an error, also a room that is not named here.
-const ROOMS: &[(&str, &[&str])] = &[
-    ("main", &["app"]),
-    (
-        "app",
-        &[
-            "ops",
-            "pipelines",
-            "simulator",
-            "config",
-            "ingest",
-            "store",
-            "providers",
-            "engine",
-            "quota",
-            "model",
-            "base",
-        ],
-    ),
-    ("ops", &["pipelines", "ingest", "store", "providers", "engine", "quota", "model", "base"]),
-    ("pipelines", &["config", "ingest", "store", "providers", "engine", "quota", "model", "base"]),
-    ("config", &["simulator", "providers", "engine", "quota", "model", "base"]),
-    ("simulator", &["model", "base"]),
-    ("ingest", &["store", "providers", "engine", "model", "base"]),
-    ("store", &["model", "base"]),
-    ("providers", &["engine", "quota", "model", "base"]),
-    ("engine", &["quota", "model", "base"]),
-    ("quota", &["base"]),
-    ("model", &["base"]),
-    ("base", &[]),
-    ("lib", &[]),
+use crate::support::files;
+
+/// The crates, the highest first.
+const CRATES: &[&str] =
+    &["twitter-updater", "collect", "locate", "store", "simulator", "networks", "research", "engine"];
+
+type Layers = &'static [(&'static str, &'static [&'static str])];
+
+/// The layers of a crate, and which of its layers each may import. A module that is in no layer may import every layer.
+const LAYERS: &[(&str, Layers)] = &[
+    ("twitter-updater", &[("main", &["app"]), ("app", &["ops"]), ("ops", &[])]),
+    ("collect", &[("pipelines", &["config", "ingest"]), ("config", &[]), ("ingest", &[])]),
+    ("networks", &[("providers", &["model"]), ("model", &[])]),
+    ("engine", &[("quota", &["base"]), ("base", &[])]),
 ];
 
-/// A module's path below the crate: `engine::queue` is `["engine", "queue"]`.
+/// A module's path below the crate: `queue::jobs` is `["queue", "jobs"]`.
 type Module = Vec<String>;
 
-fn source() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+fn folder_of(crate_name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if crate_name == CRATES[0] { root.to_owned() } else { root.join("crates").join(crate_name) }
 }
 
-fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            rust_files(&path, files);
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            files.push(path);
-        }
-    }
-}
-
-/// Each file by its module, without comments and tests.
-fn modules() -> BTreeMap<Module, String> {
-    let mut files = Vec::new();
-    rust_files(&source(), &mut files);
-    assert!(files.len() > 100, "the sources were found");
+/// Each file of a crate by its module, without comments and tests.
+fn modules(crate_name: &str) -> BTreeMap<Module, String> {
+    let source = folder_of(crate_name).join("src");
+    let files = files::ending_in(&["rs"], &source);
     let module = |file: &PathBuf| {
-        let name = file.strip_prefix(source()).unwrap().with_extension("");
+        let name = file.strip_prefix(&source).unwrap().with_extension("");
         let mut module: Module = name.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
-        if module.last().is_some_and(|last| last == "mod") {
+        if module.last().is_some_and(|last| last == "mod") || module == ["lib"] {
             module.pop();
         }
         (module, code(&std::fs::read_to_string(file).unwrap()))
@@ -112,13 +84,13 @@ fn absolute(path: &str, module: &Module) -> Option<Module> {
     let mut parts = path.split("::").map(str::trim).peekable();
     let mut from = module.clone();
     match parts.peek()? {
-        &"crate" => from.clear(),
+        &("crate" | "twitter_updater") => from.clear(),
         &"self" | &"super" => {}
         _ => return None,
     }
     for part in parts {
         match part {
-            "crate" | "self" => {}
+            "crate" | "twitter_updater" | "self" => {}
             "super" => drop(from.pop()),
             name => from.push(name.to_owned()),
         }
@@ -129,8 +101,8 @@ fn absolute(path: &str, module: &Module) -> Option<Module> {
 /// What a module takes from others, and what it hands on under another path.
 #[derive(Default)]
 struct Imports {
-    taken: Vec<Module>,
-    handed_on: BTreeMap<String, Module>,
+    imported: Vec<Module>,
+    reexports: BTreeMap<String, Module>,
 }
 
 fn imports(module: &Module, code: &str) -> Imports {
@@ -142,7 +114,7 @@ fn imports(module: &Module, code: &str) -> Imports {
         if !is_use {
             let is_path = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
             let paths = line.split(|c| !is_path(c)).filter(|path| path.contains("::"));
-            imports.taken.extend(paths.filter_map(|path| absolute(path, module)));
+            imports.imported.extend(paths.filter_map(|path| absolute(path, module)));
             continue;
         }
         let mut tree = rest.to_owned();
@@ -152,12 +124,12 @@ fn imports(module: &Module, code: &str) -> Imports {
         for path in leaves(tree.trim_end_matches(';')).iter().filter_map(|leaf| absolute(leaf, module)) {
             match path.last().filter(|_| !visible.is_empty()) {
                 // Names of its own children are handed on, and of no use to this file itself.
-                Some(name) if path.starts_with(module) => drop(imports.handed_on.insert(name.clone(), path)),
+                Some(name) if path.starts_with(module) => drop(imports.reexports.insert(name.clone(), path)),
                 Some(name) => {
-                    imports.handed_on.insert(name.clone(), path.clone());
-                    imports.taken.push(path);
+                    imports.reexports.insert(name.clone(), path.clone());
+                    imports.imported.push(path);
                 }
-                None => imports.taken.push(path),
+                None => imports.imported.push(path),
             }
         }
     }
@@ -168,71 +140,88 @@ fn imports(module: &Module, code: &str) -> Imports {
 fn file_of(path: &Module, all: &BTreeMap<Module, Imports>, steps: usize) -> Option<Module> {
     let known = (1..=path.len()).rev().find(|length| all.contains_key(&path[..*length]))?;
     let module = path[..known].to_vec();
-    match path.get(known).and_then(|name| all[&module].handed_on.get(name)).filter(|_| steps > 0) {
+    match path.get(known).and_then(|name| all[&module].reexports.get(name)).filter(|_| steps > 0) {
         Some(to) => file_of(&to.iter().chain(&path[known + 1..]).cloned().collect(), all, steps - 1),
         None => Some(module),
     }
 }
 
-/// The files that each file imports.
-fn arrows() -> BTreeMap<Module, BTreeSet<Module>> {
+/// The files that each file of a crate imports from it.
+fn imports_by_file(crate_name: &str) -> BTreeMap<Module, BTreeSet<Module>> {
     let all: BTreeMap<Module, Imports> =
-        modules().into_iter().map(|(module, code)| (module.clone(), imports(&module, &code))).collect();
+        modules(crate_name).into_iter().map(|(module, code)| (module.clone(), imports(&module, &code))).collect();
     let of = |(module, imports): (&Module, &Imports)| {
-        let files = imports.taken.iter().filter_map(|path| file_of(path, &all, 8));
+        let files = imports.imported.iter().filter_map(|path| file_of(path, &all, 8));
         (module.clone(), files.filter(|file| file != module).collect())
     };
     all.iter().map(of).collect()
 }
 
 #[test]
-fn imports_go_one_way() {
-    assert!(ROOMS.len() <= 15);
-    let may: BTreeMap<_, _> = ROOMS.iter().copied().collect();
-    let order = |room: &str| ROOMS.iter().position(|(name, _)| *name == room);
-    let mut mistakes = Vec::new();
-    for (room, below) in ROOMS {
-        for import in below.iter().filter(|import| order(import) <= order(room)) {
-            mistakes.push(format!("{import} is not below {room}"));
+fn crates_depend_only_on_lower_ones() {
+    let (mut edges, mut wrong) = (0, Vec::new());
+    for (at, name) in CRATES.iter().enumerate() {
+        let manifest = std::fs::read_to_string(folder_of(name).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = toml::from_str(&manifest).unwrap();
+        for needed in manifest["dependencies"].as_table().unwrap().keys() {
+            let Some(needed_at) = CRATES.iter().position(|other| other == needed) else { continue };
+            edges += 1;
+            if needed_at <= at {
+                wrong.push(format!("{name} depends on {needed}"));
+            }
         }
     }
-    for (module, files) in arrows() {
-        let Some(allowed) = module.first().and_then(|room| may.get(room.as_str())) else {
-            mistakes.push(format!("{} is in no room", module.join("::")));
-            continue;
-        };
-        let rooms = files.iter().filter_map(|file| file.first()).filter(|room| **room != module[0]);
-        mistakes.extend(
-            rooms
-                .filter(|room| !allowed.contains(&room.as_str()))
-                .map(|room| format!("{} imports {room}", module.join("::"))),
-        );
+    assert!(wrong.is_empty() && edges > 10, "{edges} edges; {wrong:#?}");
+    assert_eq!(files::sources().len(), CRATES.len(), "each crate is in this list");
+}
+
+#[test]
+fn imports_go_one_way() {
+    let mut mistakes = Vec::new();
+    for (name, layers) in LAYERS {
+        let may: BTreeMap<_, _> = layers.iter().copied().collect();
+        let (imports_by_file, mut seen) = (imports_by_file(name), BTreeSet::new());
+        for (module, files) in &imports_by_file {
+            let Some(layer) = module.first() else { continue };
+            let Some(allowed) = may.get(layer.as_str()) else { continue };
+            seen.insert(layer);
+            let other = files.iter().filter_map(|file| file.first()).filter(|other| *other != layer);
+            let forbidden = other.filter(|other| !allowed.contains(&other.as_str()));
+            mistakes.extend(forbidden.map(|other| format!("{name}: {} imports {other}", module.join("::"))));
+        }
+        assert_eq!(seen.len(), layers.len(), "{name}: {seen:?}");
     }
     assert!(mistakes.is_empty(), "{mistakes:#?}");
 }
 
 #[test]
 fn no_files_form_a_circle() {
-    let mut arrows = arrows();
-    assert!(arrows.values().map(BTreeSet::len).sum::<usize>() > 500, "the imports were found");
+    let mut imports_by_file: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+    for name in CRATES {
+        let of_crate = |module: Module| [vec![(*name).to_owned()], module].concat();
+        for (module, to) in self::imports_by_file(name) {
+            imports_by_file.insert(of_crate(module), to.into_iter().map(of_crate).collect());
+        }
+    }
+    assert!(imports_by_file.values().map(BTreeSet::len).sum::<usize>() > 500, "the imports were found");
     // What imports nothing that is left is in no circle; nor is what only such files import.
     loop {
         let done: BTreeSet<Module> =
-            arrows.iter().filter(|(_, to)| to.is_empty()).map(|(module, _)| module.clone()).collect();
+            imports_by_file.iter().filter(|(_, to)| to.is_empty()).map(|(module, _)| module.clone()).collect();
         if done.is_empty() {
             break;
         }
-        arrows.retain(|module, to| {
+        imports_by_file.retain(|module, to| {
             to.retain(|file| !done.contains(file));
             !done.contains(module)
         });
     }
     // Of what is left, what nobody imports is in no circle either.
     loop {
-        let imported: BTreeSet<Module> = arrows.values().flatten().cloned().collect();
-        let before = arrows.len();
-        arrows.retain(|module, _| imported.contains(module));
-        if arrows.len() == before {
+        let imported: BTreeSet<Module> = imports_by_file.values().flatten().cloned().collect();
+        let before = imports_by_file.len();
+        imports_by_file.retain(|module, _| imported.contains(module));
+        if imports_by_file.len() == before {
             break;
         }
     }
@@ -240,5 +229,5 @@ fn no_files_form_a_circle() {
         let to: Vec<String> = to.iter().map(|file| file.join("::")).collect();
         format!("{} imports {}", module.join("::"), to.join(", "))
     };
-    assert!(arrows.is_empty(), "{:#?}", arrows.iter().map(show).collect::<Vec<_>>());
+    assert!(imports_by_file.is_empty(), "{:#?}", imports_by_file.iter().map(show).collect::<Vec<_>>());
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use sqlx::{Connection, SqliteConnection};
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
 use twitter_updater::quota::{
-    Ask, Budget, ChargedReads, CredentialStatus, DAY_MS, EmbeddedLedger, Grant, Ledger, Park, Period, Reads,
-    RedisLedger, Used, Window,
+    Budget, BudgetStatus, CallRecord, ChargedReads, CredentialStatus, DAY_MS, EmbeddedLedger, Grant, Ledger, Park,
+    Period, PermitRequest, RedisLedger, Window,
 };
 
 use crate::support::memory_ledger::MemoryLedger;
@@ -119,8 +119,14 @@ fn names(names: &[&str]) -> Vec<String> {
 
 async fn ask(ledger: &dyn Ledger, of: &[&str], permit: &str, backlog: u64) -> Grant {
     let names = names(of);
-    let ask =
-        Ask { names: &names, fingerprints: &[], endpoint: ENDPOINT, permit, expiry: Duration::from_secs(60), backlog };
+    let ask = PermitRequest {
+        names: &names,
+        fingerprints: &[],
+        endpoint: ENDPOINT,
+        permit,
+        expiry: Duration::from_secs(60),
+        backlog,
+    };
     ledger.acquire(&ask).await.unwrap()
 }
 
@@ -144,8 +150,8 @@ fn window(limit: u32, remaining: u32, reset_in: Millis) -> Window {
 }
 
 async fn answered(ledger: &dyn Ledger, name: &str, permit: &str, window: Window) {
-    let used = Used { window: Some(window), ..Used::default() };
-    ledger.used(name, ENDPOINT, permit, &used).await.unwrap();
+    let used = CallRecord { window: Some(window), ..CallRecord::default() };
+    ledger.record_call(name, ENDPOINT, permit, &used).await.unwrap();
 }
 
 /// Opens the window of a credential: its first call is answered with it.
@@ -163,7 +169,7 @@ async fn an_unknown_window_is_opened_by_one_call(world: World) {
     assert_eq!(granted(ledger, &["a"], "1").await, "a");
     assert!(refused(&*world.two, &["a"]).await <= Duration::from_millis(50), "its answer is awaited");
     // The call failed without an answer: another may try.
-    ledger.used("a", ENDPOINT, "1", &Used::default()).await.unwrap();
+    ledger.record_call("a", ENDPOINT, "1", &CallRecord::default()).await.unwrap();
     assert_eq!(granted(&*world.two, &["a"], "2").await, "a");
     answered(ledger, "a", "2", window(5, 4, 4_000)).await;
     for permit in ["3", "4", "5", "6"] {
@@ -198,7 +204,7 @@ async fn an_unused_permit_goes_back_by_an_explicit_return_only(world: World) {
     open(ledger, "a", window(10, 2, 60_000)).await;
     granted(ledger, &["a"], "1").await;
     let of = names(&["a"]);
-    let short = Ask {
+    let short = PermitRequest {
         names: &of,
         fingerprints: &[],
         endpoint: ENDPOINT,
@@ -211,10 +217,10 @@ async fn an_unused_permit_goes_back_by_an_explicit_return_only(world: World) {
     // Its worker died: the call may have gone out.
     until_true("it has expired", Duration::from_secs(10), async || account(ledger, "a").await.outstanding == 1).await;
     refused(ledger, &["a"]).await;
-    ledger.give_back("a", ENDPOINT, "2").await.unwrap();
+    ledger.return_permit("a", ENDPOINT, "2").await.unwrap();
     refused(ledger, &["a"]).await;
-    ledger.give_back("a", ENDPOINT, "1").await.unwrap();
-    ledger.give_back("a", ENDPOINT, "1").await.unwrap(); // said again: counted once
+    ledger.return_permit("a", ENDPOINT, "1").await.unwrap();
+    ledger.return_permit("a", ENDPOINT, "1").await.unwrap(); // said again: counted once
     granted(&*world.two, &["a"], "3").await;
     refused(ledger, &["a"]).await;
 }
@@ -244,34 +250,34 @@ async fn the_calls_that_expire_soonest_go_first(world: World) {
 
 async fn answers_may_overtake_each_other(world: World) {
     let ledger = &*world.one;
-    let told = window(30, 29, 60_000);
-    open(ledger, "a", told).await;
+    let stated = window(30, 29, 60_000);
+    open(ledger, "a", stated).await;
     for permit in ["1", "2", "3"] {
         granted(ledger, &["a"], permit).await;
     }
     // The third is answered first: its figure may hold the calls of the two others, or not.
-    answered(ledger, "a", "3", Window { remaining: 26, ..told }).await;
+    answered(ledger, "a", "3", Window { remaining: 26, ..stated }).await;
     assert_eq!(account(ledger, "a").await.remaining, Some(24), "what they may cost is held back");
-    answered(ledger, "a", "1", Window { remaining: 28, ..told }).await;
+    answered(ledger, "a", "1", Window { remaining: 28, ..stated }).await;
     assert_eq!(account(ledger, "a").await.remaining, Some(24));
     // All is quiet: the least figure is the truth.
-    answered(ledger, "a", "2", Window { remaining: 27, ..told }).await;
+    answered(ledger, "a", "2", Window { remaining: 27, ..stated }).await;
     assert_eq!(account(ledger, "a").await.remaining, Some(26));
     // Somebody else uses the same credential.
     granted(ledger, &["a"], "4").await;
-    answered(ledger, "a", "4", Window { remaining: 3, ..told }).await;
+    answered(ledger, "a", "4", Window { remaining: 3, ..stated }).await;
     assert_eq!(account(ledger, "a").await.remaining, Some(3));
 }
 
 async fn an_end_that_varies_names_one_window(world: World) {
     let ledger = &*world.one;
-    let told = window(30, 29, 600_000);
-    open(ledger, "a", told).await;
+    let stated = window(30, 29, 600_000);
+    open(ledger, "a", stated).await;
     for permit in ["1", "2", "3"] {
         granted(ledger, &["a"], permit).await;
     }
     // The end is calculated for each answer, and two answers overtake each other.
-    let at = |by: Millis, remaining| Window { remaining, reset_at: told.reset_at + by, ..told };
+    let at = |by: Millis, remaining| Window { remaining, reset_at: stated.reset_at + by, ..stated };
     for (permit, by, left, kept) in [("3", 1_999, 20, 18), ("1", -1_999, 22, 18), ("2", 1_000, 21, 20)] {
         answered(ledger, "a", permit, at(by, left)).await;
         assert_eq!(account(ledger, "a").await.remaining, Some(kept), "{permit}");
@@ -316,13 +322,13 @@ async fn a_window_that_ended_is_opened_anew(world: World) {
     answered(ledger, "a", "2", next).await;
     // "1" has not been heard of: it may have gone out in this window as well.
     assert_eq!(account(ledger, "a").await.remaining, Some(0));
-    ledger.used("a", ENDPOINT, "1", &Used::default()).await.unwrap();
+    ledger.record_call("a", ENDPOINT, "1", &CallRecord::default()).await.unwrap();
     assert_eq!(account(ledger, "a").await.limit, Some(2));
 }
 
-fn parked(everywhere: bool) -> Used {
+fn parked(everywhere: bool) -> CallRecord {
     let park = Park { pause: Duration::from_secs(600), why: "HTTP 401, code 89".into(), everywhere };
-    Used { park: Some(park), ..Used::default() }
+    CallRecord { park: Some(park), ..CallRecord::default() }
 }
 
 async fn a_parked_credential_leaves_the_others_working(world: World) {
@@ -330,7 +336,7 @@ async fn a_parked_credential_leaves_the_others_working(world: World) {
     open(ledger, "a", window(10, 9, 60_000)).await;
     open(ledger, "b", window(10, 9, 90_000)).await;
     assert_eq!(granted(ledger, &["a", "b"], "1").await, "a");
-    ledger.used("a", ENDPOINT, "1", &parked(true)).await.unwrap();
+    ledger.record_call("a", ENDPOINT, "1", &parked(true)).await.unwrap();
     assert_eq!(granted(&*world.two, &["a", "b"], "2").await, "b");
     assert_eq!(refused(ledger, &["a"]).await, Duration::from_secs(5), "somebody may free it");
     let parked = account(ledger, "a").await;
@@ -339,7 +345,7 @@ async fn a_parked_credential_leaves_the_others_working(world: World) {
     assert_eq!(account(ledger, "b").await.parked_why, None);
     // For every endpoint.
     let of = names(&["a"]);
-    let elsewhere = Ask {
+    let elsewhere = PermitRequest {
         names: &of,
         fingerprints: &[],
         endpoint: "other",
@@ -353,10 +359,10 @@ async fn a_parked_credential_leaves_the_others_working(world: World) {
 async fn quota_is_parked_per_endpoint(world: World) {
     let ledger = &*world.one;
     granted(ledger, &["a"], "1").await;
-    ledger.used("a", ENDPOINT, "1", &parked(false)).await.unwrap();
+    ledger.record_call("a", ENDPOINT, "1", &parked(false)).await.unwrap();
     refused(ledger, &["a"]).await;
     let of = names(&["a"]);
-    let elsewhere = Ask {
+    let elsewhere = PermitRequest {
         names: &of,
         fingerprints: &[],
         endpoint: "other",
@@ -454,60 +460,60 @@ async fn a_windows_length_is_the_longest_that_was_told(world: World) {
 
 async fn what_a_call_elsewhere_told_opens_the_window(world: World) {
     let ledger = &*world.one;
-    let told = async |of: &str, used: Used| ledger.used(of, ENDPOINT, "", &used).await.unwrap();
+    let record = async |of: &str, used: CallRecord| ledger.record_call(of, ENDPOINT, "", &used).await.unwrap();
     let left = window(30, 20, 60_000);
-    told("a", Used { window: Some(left), ..Used::default() }).await;
+    record("a", CallRecord { window: Some(left), ..CallRecord::default() }).await;
     let known = account(ledger, "a").await;
     assert_eq!((known.limit, known.remaining, known.outstanding, known.calls_today), (Some(30), Some(20), 0, 0));
     // It may not have counted the calls that are under way.
     granted(ledger, &["a"], "1").await;
     granted(ledger, &["a"], "2").await;
-    told("a", Used { window: Some(left), ..Used::default() }).await;
+    record("a", CallRecord { window: Some(left), ..CallRecord::default() }).await;
     let known = account(&*world.two, "a").await;
     assert_eq!((known.remaining, known.outstanding), (Some(18), 2));
     // The call that opens a window goes on doing so, whatever else is learnt meanwhile.
     let watch = Stopwatch::start();
     assert_eq!(granted(ledger, &["b"], "opening").await, "b");
-    told("b", Used::default()).await;
+    record("b", CallRecord::default()).await;
     let second = ask(ledger, &["b"], "another", 0).await;
     // (Its answer is awaited for a second.)
     assert!(matches!(second, Grant::Wait(_)) || watch.elapsed() >= Duration::from_secs(1));
     // Who is refused is parked.
-    told("a", parked(true)).await;
+    record("a", parked(true)).await;
     refused(ledger, &["a"]).await;
 }
 
 async fn a_parked_credential_is_freed_by_hand(world: World) {
     let ledger = &*world.one;
-    assert!(!ledger.free("a", "").await.unwrap(), "the credential is unknown");
+    assert!(!ledger.unpark("a", "").await.unwrap(), "the credential is unknown");
     open(ledger, "a", window(10, 9, 60_000)).await;
-    assert!(!ledger.free("a", "").await.unwrap(), "it is not parked");
-    ledger.used("a", ENDPOINT, "", &parked(true)).await.unwrap();
-    ledger.used("b", ENDPOINT, "", &parked(true)).await.unwrap();
+    assert!(!ledger.unpark("a", "").await.unwrap(), "it is not parked");
+    ledger.record_call("a", ENDPOINT, "", &parked(true)).await.unwrap();
+    ledger.record_call("b", ENDPOINT, "", &parked(true)).await.unwrap();
     let before = account(ledger, "a").await;
     assert!(before.parked_everywhere && before.parked_for_ms > 0, "{before:?}");
-    assert!(world.two.free("a", "").await.unwrap());
+    assert!(world.two.unpark("a", "").await.unwrap());
     let free = account(ledger, "a").await;
     assert_eq!((free.parked_for_ms, free.parked_why, free.parked_everywhere), (0, None, false));
     assert_eq!((free.remaining, free.calls_today), (Some(9), 1), "the rest is as it was");
     assert_eq!(granted(ledger, &["a", "b"], "1").await, "a");
     refused(ledger, &["b"]).await;
     // Its quota stays parked where it is.
-    ledger.used("a", ENDPOINT, "1", &parked(false)).await.unwrap();
-    assert!(!world.two.free("a", "").await.unwrap());
+    ledger.record_call("a", ENDPOINT, "1", &parked(false)).await.unwrap();
+    assert!(!world.two.unpark("a", "").await.unwrap());
     refused(ledger, &["a"]).await;
     let known = account(ledger, "a").await;
     assert!(known.parked_for_ms > 0 && !known.parked_everywhere, "{known:?}");
     // Parked again, for both: freed of the one.
-    ledger.used("a", ENDPOINT, "", &parked(true)).await.unwrap();
-    assert!(ledger.free("a", "").await.unwrap());
+    ledger.record_call("a", ENDPOINT, "", &parked(true)).await.unwrap();
+    assert!(ledger.unpark("a", "").await.unwrap());
     assert!(account(ledger, "a").await.parked_for_ms > 0);
 }
 
 /// A refusal that states this pause, for the secret of that fingerprint.
-fn refusal(pause_ms: u64, everywhere: bool, fingerprint: &str) -> Used {
+fn refusal(pause_ms: u64, everywhere: bool, fingerprint: &str) -> CallRecord {
     let park = Park { pause: Duration::from_millis(pause_ms), why: "HTTP 429".into(), everywhere };
-    Used { park: Some(park), fingerprint: fingerprint.into(), ..Used::default() }
+    CallRecord { park: Some(park), fingerprint: fingerprint.into(), ..CallRecord::default() }
 }
 
 /// Acquires a permit as soon as there is one.
@@ -531,8 +537,8 @@ async fn pauses_grow_while_calls_are_refused(world: World) {
         assert_eq!(in_time(ledger, &["a"], &permit).await, expected);
         assert_eq!(ask(ledger, &["a"], &permit, 0).await, expected, "the same permit again, after a lost reply");
         let left = Window { remaining: 800, ..window(900, 800, 600_000) };
-        let used = Used { window: Some(left), ..refusal(0, false, "") };
-        ledger.used("a", ENDPOINT, &permit, &used).await.unwrap();
+        let used = CallRecord { window: Some(left), ..refusal(0, false, "") };
+        ledger.record_call("a", ENDPOINT, &permit, &used).await.unwrap();
         let known = account(one, "a").await.parked_for_ms;
         assert!((seconds * 1_000 - 900..=seconds * 1_000).contains(&known), "refusal {refused}: {known} ms");
     }
@@ -555,9 +561,9 @@ async fn pauses_grow_while_calls_are_refused(world: World) {
         granted(two, &["a"], permit).await;
     }
     // The next refusal counts as the first. A longer pause that an answer states is kept.
-    one.used("a", ENDPOINT, "1", &refusal(0, false, "")).await.unwrap();
+    one.record_call("a", ENDPOINT, "1", &refusal(0, false, "")).await.unwrap();
     assert!(account(two, "a").await.parked_for_ms <= 1_000);
-    two.used("a", ENDPOINT, "2", &refusal(100_000, false, "")).await.unwrap();
+    two.record_call("a", ENDPOINT, "2", &refusal(100_000, false, "")).await.unwrap();
     assert!(account(one, "a").await.parked_for_ms > 90_000);
 }
 
@@ -569,7 +575,7 @@ async fn refusals_of_calls_under_way_count_once(world: World) {
         granted(ledger, &["a"], permit).await;
     }
     for permit in &permits {
-        ledger.used("a", ENDPOINT, permit, &refusal(0, false, "")).await.unwrap();
+        ledger.record_call("a", ENDPOINT, permit, &refusal(0, false, "")).await.unwrap();
     }
     let known = account(&*world.two, "a").await.parked_for_ms;
     assert!(known <= 1_000, "{known} ms");
@@ -580,7 +586,7 @@ async fn another_secret_is_tried_at_once(world: World) {
     let asks = async |name: &str, fingerprint: &str, endpoint: &str, permit: &str| {
         let (names, fingerprints) = (names(&[name]), names(&[fingerprint]));
         let expiry = Duration::from_secs(60);
-        let ask = Ask { names: &names, fingerprints: &fingerprints, endpoint, permit, expiry, backlog: 0 };
+        let ask = PermitRequest { names: &names, fingerprints: &fingerprints, endpoint, permit, expiry, backlog: 0 };
         ledger.acquire(&ask).await.unwrap()
     };
     for (name, endpoint, everywhere) in [("a", "everywhere", true), ("b", "here", false)] {
@@ -589,7 +595,7 @@ async fn another_secret_is_tried_at_once(world: World) {
         };
         let refuse = async |fingerprint: &str, permit: &str| {
             let used = refusal(600_000, everywhere, fingerprint);
-            ledger.used(name, endpoint, permit, &used).await.unwrap();
+            ledger.record_call(name, endpoint, permit, &used).await.unwrap();
         };
         let parked = async |of: &[String]| {
             let known = world.two.statuses(endpoint, &names(&[name]), of).await.unwrap().remove(0);
@@ -605,8 +611,8 @@ async fn another_secret_is_tried_at_once(world: World) {
         refuse("new", "3").await;
         assert!(!is_granted("old", "4").await && !is_granted("new", "5").await, "{endpoint}");
         assert!(is_granted("third", "6").await);
-        ledger.give_back(name, endpoint, "6").await.unwrap();
-        assert_eq!(ledger.free(name, "old").await.unwrap(), everywhere);
+        ledger.return_permit(name, endpoint, "6").await.unwrap();
+        assert_eq!(ledger.unpark(name, "old").await.unwrap(), everywhere);
         assert_eq!(is_granted("old", "7").await, everywhere);
         assert!(!is_granted("new", "8").await);
     }
@@ -625,62 +631,34 @@ async fn accounts_tell_what_is_known(world: World) {
     open(ledger, "c", Window { reset_at: wall_ms(), ..window(300, 299, 0) }).await;
     let over = account(ledger, "c").await;
     assert_eq!((over.limit, over.remaining, over.reset_in_ms, over.unmetered), (Some(300), None, None, false));
-    ledger.give_back("a", ENDPOINT, "1").await.unwrap();
+    ledger.return_permit("a", ENDPOINT, "1").await.unwrap();
     assert_eq!(account(ledger, "a").await.calls_today, 1, "it was not made");
 }
 
-/// A file of an earlier version is brought up to date.
 #[tokio::test]
-async fn a_file_from_before_lengths_were_kept_gets_them() {
+async fn a_file_of_another_version_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("queue.db");
-    let open_ledger = async || EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await.unwrap();
-    open(&open_ledger().await, "a", window(30, 12, 40_000)).await;
-    let mut plain = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.unwrap();
-    sqlx::query("ALTER TABLE quota_window DROP COLUMN length").execute(&mut plain).await.unwrap();
-    sqlx::query("ALTER TABLE quota_credential DROP COLUMN fingerprint").execute(&mut plain).await.unwrap();
-    plain.close().await.unwrap();
-    for length in [None, Some(90_000)] {
-        let ledger = open_ledger().await;
-        let known = account(&ledger, "a").await;
-        assert_eq!((known.remaining, known.window_ms), (Some(12), length));
-        let told = Used { window: Some(window(30, 12, 90_000)), ..Used::default() };
-        ledger.used("a", ENDPOINT, "", &told).await.unwrap();
-    }
-}
-
-/// Files of an earlier version name the API in a column of another name.
-#[tokio::test]
-async fn a_file_whose_owner_has_its_former_name_is_read_on() {
-    far_from_midnight().await;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("queue.db");
-    let open_ledger = async || EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await.unwrap();
-    let ledger = open_ledger().await;
-    open(&ledger, "a", window(30, 12, 40_000)).await;
-    let ten = budget(10);
-    assert_eq!(reserve(&ledger, "1", &["a", "b"], &ten).await, [true, true]);
+    let open_ledger = async || EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await;
+    open(&open_ledger().await.unwrap(), "a", window(30, 12, 40_000)).await;
     let mut plain = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.unwrap();
     for table in ["credential", "window", "permit", "reads", "charged", "period"] {
-        let rename = format!("ALTER TABLE quota_{table} RENAME COLUMN api TO provider");
-        sqlx::query(sqlx::AssertSqlSafe(rename)).execute(&mut plain).await.unwrap();
+        let rename = |from, to| sqlx::AssertSqlSafe(format!("ALTER TABLE quota_{table} RENAME COLUMN {from} TO {to}"));
+        sqlx::query(rename("api", "provider")).execute(&mut plain).await.unwrap();
+        let error = open_ledger().await.unwrap_err().to_string();
+        assert!(error.contains(&format!("the table quota_{table}")) && !error.contains('\n'), "{error}");
+        sqlx::query(rename("provider", "api")).execute(&mut plain).await.unwrap();
     }
-    plain.close().await.unwrap();
-    for _ in 0..2 {
-        let ledger = open_ledger().await;
-        assert_eq!(account(&ledger, "a").await.remaining, Some(12));
-        assert_eq!(reads(&ledger, &ten).await.reads, 2);
-        assert_eq!(reserve(&ledger, "1", &["b"], &ten).await, [true], "it is free today");
-    }
+    assert_eq!(account(&open_ledger().await.unwrap(), "a").await.remaining, Some(12));
 }
 
-/// A budget whose days are told apart at midnight to the ms.
+/// A budget whose days are distinguished at midnight to the ms.
 fn budget(reads: u64) -> Budget {
     Budget { reads, per: Period::Month { from_day: 1 }, margin: 0, price_per_read: 0.005 }
 }
 
-async fn reads(ledger: &dyn Ledger, budget: &Budget) -> Reads {
-    budget.reads(&ledger.counted(budget.per).await.unwrap())
+async fn reads(ledger: &dyn Ledger, budget: &Budget) -> BudgetStatus {
+    budget.status(&ledger.counted_reads(budget.per).await.unwrap())
 }
 
 async fn reserve(ledger: &dyn Ledger, call: &str, ids: &[&str], budget: &Budget) -> Vec<bool> {
@@ -881,11 +859,11 @@ async fn every_key_written_is_documented() {
     open(&ledger, "a", window(10, 9, 60_000)).await;
     granted(&ledger, &["a"], "1").await;
     granted(&ledger, &["b"], "2").await;
-    ledger.used("b", ENDPOINT, "2", &parked(true)).await.unwrap();
+    ledger.record_call("b", ENDPOINT, "2", &parked(true)).await.unwrap();
     reserve(&ledger, "1", &["a"], &Budget { per: Period::Every(5_000), ..budget(9) }).await;
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut redis.connection().await).await.unwrap();
     assert!(keys.len() >= 7, "{keys:?}");
-    let documented = include_str!("../../src/quota/redis.rs");
+    let documented = include_str!("../../crates/engine/src/quota/redis.rs");
     for key in keys {
         let word = key.strip_prefix("{twitter}:").unwrap().split(':').next().unwrap().to_owned();
         let named = [format!("`{{api}}:{word}:<"), format!("`{{api}}:{word}`")];
@@ -903,7 +881,7 @@ async fn a_pause_outlasts_the_process() {
         let permit = life.to_string();
         let ledger = open_ledger().await;
         in_time(&ledger, &["a"], &permit).await;
-        ledger.used("a", ENDPOINT, &permit, &refusal(0, false, "")).await.unwrap();
+        ledger.record_call("a", ENDPOINT, &permit, &refusal(0, false, "")).await.unwrap();
         drop(ledger);
         let known = account(&open_ledger().await, "a").await.parked_for_ms;
         assert!((most - 900..=most).contains(&known), "{known} ms");

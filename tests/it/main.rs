@@ -1,5 +1,5 @@
 //! One binary for every test that needs more than one module.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods)]
 
 mod addresses;
 mod agree;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use twitter_updater::base::clock::{Millis, Stopwatch};
 use twitter_updater::engine::queue::{
-    ClaimRequest, Due, Job, Lane, NewJob, Order, Place, Promoted, Scheduled, Verdict,
+    ClaimRequest, Due, Job, Lane, NewJob, Order, Place, PromoteOutcome, ScheduleOutcome, Verdict,
 };
 
 use crate::support::queue_model::{Claimed, QueueModel, Rules};
@@ -262,7 +262,7 @@ impl Small {
         let ahead = taken.iter().filter(|(_, due)| *due > now);
         for (lane, due) in ahead {
             tick(&self.seen.early);
-            if !lane.lends() || (due - now) as f64 > self.kinds.early {
+            if !lane.allows_early_claims() || (due - now) as f64 > self.kinds.early {
                 return Some("an id is claimed that is not due");
             }
         }
@@ -299,7 +299,7 @@ impl Small {
         let verdict = |outcome: &Outcome| match outcome {
             Outcome::Again => Verdict::Reschedule { lane: self.kinds.own.clone(), due },
             Outcome::Over => Verdict::Finish,
-            Outcome::Bad => Verdict::Bury { reason: String::new() },
+            Outcome::Bad => Verdict::MarkDead { reason: String::new() },
         };
         let verdicts: Vec<_> = held.ids.iter().map(|id| job(*id)).zip(outcomes.iter().map(verdict)).collect();
         let applied = state.queue.settle(state.now, held.deadline, &verdicts);
@@ -310,7 +310,7 @@ impl Small {
                     state.asked[*id] = None;
                     tick(&self.seen.lives_ended);
                 }
-                Verdict::Bury { .. } => {
+                Verdict::MarkDead { .. } => {
                     state.asked[*id] = None;
                     tick(&self.seen.burials);
                 }
@@ -340,9 +340,9 @@ impl Small {
             .queue
             .promote(state.now, &NewJob { id: name(id), lane: self.kinds.urgent.clone(), due: delay.into() })
         {
-            Promoted::Moved => tick(&self.seen.moved),
-            Promoted::Noted => tick(&self.seen.noted),
-            Promoted::Dead | Promoted::Absent => return,
+            PromoteOutcome::Moved => tick(&self.seen.moved),
+            PromoteOutcome::Noted => tick(&self.seen.noted),
+            PromoteOutcome::Dead | PromoteOutcome::Absent => return,
         }
         state.asked[id] = Some(asked.min(before).min(state.asked[id].unwrap_or(Millis::MAX)));
     }
@@ -448,7 +448,7 @@ impl Model for Small {
             }
             Action::Schedule(id) => {
                 let new = NewJob { id: name(id), lane: self.kinds.own.clone(), due: self.kinds.due(state.now, true) };
-                let leased = state.queue.schedule(state.now, &new) == Scheduled::Leased;
+                let leased = state.queue.schedule(state.now, &new) == ScheduleOutcome::Leased;
                 state.starting[id] = leased && self.habits.scheduled_when_let_go;
             }
             Action::Promote { id, delay } => self.promote(&mut state, id, delay),
@@ -568,8 +568,8 @@ fn two_workers_and_two_ids() {
 /// One id at a time, out of two lanes: visits in a later tier, and newcomers before them.
 fn tiers() -> Kinds {
     Kinds {
-        own: lane("~only").ordered(Order::OldestFirst).in_tier(1),
-        urgent: lane("urgent").ordered(Order::NewestFirst),
+        own: lane("~only").with_order(Order::OldestFirst).with_tier(1),
+        urgent: lane("urgent").with_order(Order::NewestFirst),
         limit: Some(1),
         early: 0.0,
     }
@@ -577,7 +577,7 @@ fn tiers() -> Kinds {
 
 /// What is due in two ticks may be claimed.
 fn early() -> Kinds {
-    let urgent = lane("urgent").ordered(Order::NewestFirst);
+    let urgent = lane("urgent").with_order(Order::NewestFirst);
     Kinds { urgent, limit: Some(1), early: 2.0, ..Kinds::plain() }
 }
 

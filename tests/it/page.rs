@@ -96,21 +96,21 @@ impl Stage {
     }
 
     /// Buries so many tweets that were never scheduled, in the store first.
-    async fn bury(&self, count: u32, reason: &str) -> Vec<String> {
-        self.bury_each(&vec![reason; count as usize]).await
+    async fn mark_dead(&self, count: u32, reason: &str) -> Vec<String> {
+        self.mark_each_dead(&vec![reason; count as usize]).await
     }
 
     /// The same, for these reasons.
-    async fn bury_each(&self, reasons: &[&str]) -> Vec<String> {
+    async fn mark_each_dead(&self, reasons: &[&str]) -> Vec<String> {
         let made = wall_ms() - 3 * HOUR;
         let dead: Vec<(String, String)> =
             (0..).zip(reasons).map(|(n, reason)| (TweetId::at(made, n).to_string(), (*reason).to_owned())).collect();
-        self.world.store.bury(NAMESPACE, wall_ms(), &dead).await.unwrap();
+        self.world.store.mark_dead(NAMESPACE, wall_ms(), &dead).await.unwrap();
         let ids: Vec<String> = dead.iter().map(|(id, _)| id.clone()).collect();
         let taken = self.world.queue.adopt("bury", &ids, Duration::from_secs(300)).await.unwrap();
         let buried = |(id, reason): (String, String)| {
             let job = Job { id, lane: "x".into(), due: 0, deliveries: 0, failures: 0, order: Default::default() };
-            (job, Verdict::Bury { reason })
+            (job, Verdict::MarkDead { reason })
         };
         let verdicts: Vec<_> = dead.into_iter().map(buried).collect();
         assert_eq!(self.world.queue.settle(&taken.fence, &verdicts, &[]).await.unwrap().settled, ids.len() as u64);

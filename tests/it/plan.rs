@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ops::report::plan::{
-    self, APP_CALLS, CredentialCounts, Fill, Plan, REDIS_BYTES_PER_ID, USER_CALLS,
+    self, APP_CALLS, CredentialCounts, Plan, REDIS_BYTES_PER_ID, RequestFill, USER_CALLS,
 };
 
 use crate::support::process::{run, text, variables};
@@ -35,8 +35,8 @@ fn ages(text: &str) -> AgeTable {
 }
 
 /// Requests with so much lookahead and such a buffer.
-fn with(lookahead: f64, buffer_ttl: Duration) -> Fill {
-    Fill { limit: 100, buffer_ttl, lookahead, is_metered: true }
+fn with(lookahead: f64, buffer_ttl: Duration) -> RequestFill {
+    RequestFill { limit: 100, buffer_ttl, lookahead, is_metered: true }
 }
 
 fn plan(ages: &AgeTable, tweets_per_day: f64) -> Plan {

@@ -7,7 +7,7 @@ mod figures;
 mod half_way;
 mod idle_file;
 mod kinds;
-mod older_file;
+mod other_version;
 mod promotes;
 mod random;
 mod redis_only;
@@ -25,10 +25,11 @@ use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::engine::queue::{
     Administration, Batch, Claim, ClaimRequest, Due, ERRORS_KEPT, EmbeddedQueue, ErrorRecords, Fence, HOUR_MS,
     HOURS_KEPT, Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute,
-    NewJob, Order, PAGE_LIMIT, Place, Postponed, Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR,
-    RecordedError, RedisQueue, RowRange, Sample, Scheduled, Settled, Verdict, Workers, suspect_limit, worker_of,
+    NewJob, Order, PAGE_LIMIT, Place, PostponeOutcome, PromoteOutcome, Queue, QueueError, REFUSED_KEPT,
+    REFUSED_KEPT_FOR, RecordedError, RedisQueue, RowRange, Sample, ScheduleOutcome, SettleOutcome, Verdict, Workers,
+    suspect_limit, worker_name_of_token,
 };
-use twitter_updater::quota::Ask;
+use twitter_updater::quota::PermitRequest;
 
 use self::errors::*;
 use self::figures::*;
@@ -45,8 +46,8 @@ use crate::support::redis::{Cluster, TestRedis, namespace, pool};
 use crate::support::users::Guarded;
 
 /// A request to a ledger for one call.
-fn one_call(names: &[String]) -> Ask<'_> {
-    Ask { endpoint: "e", permit: "p", expiry: Duration::from_secs(60), backlog: 0, names, fingerprints: &[] }
+fn one_call(names: &[String]) -> PermitRequest<'_> {
+    PermitRequest { endpoint: "e", permit: "p", expiry: Duration::from_secs(60), backlog: 0, names, fingerprints: &[] }
 }
 
 /// One queue, seen by two processes.
@@ -142,7 +143,7 @@ contract!(
     adopting_takes_what_is_nowhere_and_nothing_else,
     an_adoption_answers_the_same_again,
     an_adoption_that_is_left_alone_runs_out,
-    the_exhumed_go_into_their_lanes_in_one_step,
+    revived_jobs_go_into_their_lanes_in_one_step,
     the_forgotten_are_nowhere_unless_leased,
     the_dead_are_listed_page_by_page,
     what_comes_due_is_counted_by_lane,
@@ -191,7 +192,7 @@ fn request(token: &str) -> ClaimRequest<'_> {
     claim::at_once(token, 100, Duration::from_secs(60))
 }
 
-async fn schedule(queue: &dyn Queue, lane: &Lane, delay: Millis, ids: &[&str]) -> Vec<Scheduled> {
+async fn schedule(queue: &dyn Queue, lane: &Lane, delay: Millis, ids: &[&str]) -> Vec<ScheduleOutcome> {
     let jobs: Vec<_> =
         ids.iter().map(|id| NewJob { id: (*id).to_owned(), lane: lane.clone(), due: delay.into() }).collect();
     queue.schedule(&jobs).await.unwrap()
@@ -268,17 +269,17 @@ async fn schedule_says_where_each_id_is(world: World) {
     let queue = &*world.one;
     assert_eq!(
         schedule(queue, &young(), 0, &["1", "2", "3", "1"]).await,
-        [Scheduled::Scheduled, Scheduled::Scheduled, Scheduled::Scheduled, Scheduled::Known]
+        [ScheduleOutcome::Scheduled, ScheduleOutcome::Scheduled, ScheduleOutcome::Scheduled, ScheduleOutcome::Known]
     );
     let claimed = batch(queue, ClaimRequest { limit: 2, ..request("a") }).await;
-    let bury = Verdict::Bury { reason: "it breaks the parser".into() };
-    queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), bury)], &[]).await.unwrap();
+    let mark_dead = Verdict::MarkDead { reason: "it breaks the parser".into() };
+    queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), mark_dead)], &[]).await.unwrap();
     let (dead, leased) = (claimed.jobs[0].id.as_str(), claimed.jobs[1].id.as_str());
     let known = ["1", "2", "3"].into_iter().find(|id| *id != dead && *id != leased).unwrap();
     // Also from another lane: an id is in one lane.
     assert_eq!(
         schedule(&*world.two, &old(), 5, &[dead, leased, known, "4"]).await,
-        [Scheduled::Dead, Scheduled::Leased, Scheduled::Known, Scheduled::Scheduled]
+        [ScheduleOutcome::Dead, ScheduleOutcome::Leased, ScheduleOutcome::Known, ScheduleOutcome::Scheduled]
     );
     assert!(matches!(place(queue, known).await, Some(Place::Delayed { lane, .. }) if lane == "young"));
     assert_eq!(queue.schedule(&[]).await.unwrap(), []);
@@ -410,13 +411,13 @@ async fn each_verdict_puts_its_id_in_one_place(world: World) {
                 (job("f"), Verdict::Finish),
                 (job("t"), Verdict::Retry { after: 7_000, counted: false }),
                 (job("c"), Verdict::Retry { after: 9_000, counted: true }),
-                (job("b"), Verdict::Bury { reason: "why not".into() }),
+                (job("b"), Verdict::MarkDead { reason: "why not".into() }),
             ],
             &[],
         )
         .await
         .unwrap();
-    assert_eq!(settled, Settled { settled: 5, lost: 0 });
+    assert_eq!(settled, SettleOutcome { settled: 5, lost: 0 });
     let now = queue.stats().await.unwrap().now_ms;
     let about = |due: Millis, delay: Millis| (now - 2_000..=now).contains(&(due - delay));
     assert!(
@@ -434,7 +435,7 @@ async fn each_verdict_puts_its_id_in_one_place(world: World) {
     // The same settle again (its reply was lost): nothing moves.
     let again =
         queue.settle(&claimed.fence, &[(job("r"), Verdict::Finish), (job("b"), Verdict::Finish)], &[]).await.unwrap();
-    assert_eq!(again, Settled { settled: 0, lost: 2 });
+    assert_eq!(again, SettleOutcome { settled: 0, lost: 2 });
     assert!(place(queue, "r").await.is_some() && place(queue, "b").await.is_some());
     // An id the claim never had, and one twice.
     let stray = Job { id: "nobody".into(), ..job("h") };
@@ -457,9 +458,9 @@ async fn a_settle_after_the_lease_changes_nothing(world: World) {
     until_expired(queue).await;
     // Run out, though nobody has claimed it since.
     let settled = queue.settle(&slow.fence, &reschedule(&slow, &old(), 1_000), &[]).await.unwrap();
-    assert_eq!(settled, Settled { settled: 0, lost: 2 });
+    assert_eq!(settled, SettleOutcome { settled: 0, lost: 2 });
     let released = queue.release(&slow.fence, &slow.jobs).await.unwrap();
-    assert_eq!(released, Settled { settled: 0, lost: 2 });
+    assert_eq!(released, SettleOutcome { settled: 0, lost: 2 });
     let other = batch(&*world.two, ClaimRequest { limit: 4, ..request("other") }).await;
     assert_eq!(other.jobs.len(), 2);
     // Claimed by another: the late verdict is lost, theirs counts.
@@ -520,8 +521,8 @@ async fn an_expired_batch_is_halved_until_each_is_alone(world: World) {
         assert!(claimed.jobs.len() <= suspect_limit(16, most), "{} with {most} deliveries", claimed.jobs.len());
         if claimed.jobs.len() == 1 && claimed.jobs[0].id == "7" {
             assert_eq!(most, 4, "alone after log2(16) deaths");
-            let bury = [(claimed.jobs[0].clone(), Verdict::Bury { reason: "killed its worker".into() })];
-            queue.settle(&claimed.fence, &bury, &[]).await.unwrap();
+            let mark_dead = [(claimed.jobs[0].clone(), Verdict::MarkDead { reason: "killed its worker".into() })];
+            queue.settle(&claimed.fence, &mark_dead, &[]).await.unwrap();
             buried = true;
         } else if claimed.jobs.iter().any(|job| job.id == "7") {
             deaths.push(claimed.jobs.len());
@@ -539,7 +540,7 @@ async fn release_gives_back_the_old_due_uncounted(world: World) {
     let queue = &*world.one;
     schedule_late(queue, &[(&old(), 5_000, "1"), (&old(), 5_000, "2")]).await;
     let first = batch(queue, request("a")).await;
-    assert_eq!(queue.release(&first.fence, &first.jobs[..1]).await.unwrap(), Settled { settled: 1, lost: 0 });
+    assert_eq!(queue.release(&first.fence, &first.jobs[..1]).await.unwrap(), SettleOutcome { settled: 1, lost: 0 });
     let again = batch(&*world.two, request("b")).await;
     assert_eq!(again.jobs, first.jobs[..1], "same lane, same due, no delivery");
     assert!(matches!(place(queue, &first.jobs[1].id).await, Some(Place::Leased { .. })));
@@ -588,25 +589,25 @@ async fn a_pause_stops_claims_and_nothing_else(world: World) {
     }
     assert_eq!(queue.stats().await.unwrap().paused.as_deref(), Some("the database moves"));
     assert_eq!(queue.settle(&held.fence, &reschedule(&held, &young(), 0), &[]).await.unwrap().settled, 1);
-    assert_eq!(schedule(queue, &young(), 0, &["3"]).await, [Scheduled::Scheduled]);
+    assert_eq!(schedule(queue, &young(), 0, &["3"]).await, [ScheduleOutcome::Scheduled]);
     queue.pause(None).await.unwrap();
     assert_eq!(batch(&*world.two, request("b")).await.jobs.len(), 3);
 }
 
 async fn incoming_is_read_by_one_drainer_and_moved_aside(world: World) {
     let queue = &*world.one;
-    assert_eq!(queue.incoming("w1", 10).await.unwrap(), []);
+    assert_eq!(queue.read_incoming("w1", 10).await.unwrap(), []);
     let put = |member: &str, created_at| Incoming { member: member.into(), created_at };
-    queue.put_incoming(&[put("11", 0), put("not an id", 5), put("", 6), put("12", 1_700_000_000_000)]).await.unwrap();
-    let read = queue.incoming("w1", 3).await.unwrap();
+    queue.add_incoming(&[put("11", 0), put("not an id", 5), put("", 6), put("12", 1_700_000_000_000)]).await.unwrap();
+    let read = queue.read_incoming("w1", 3).await.unwrap();
     assert_eq!(read, [put("11", 0), put("not an id", 5), put("", 6)]);
-    assert_eq!(world.two.incoming("w2", 10).await.unwrap(), [], "w1 is at it");
+    assert_eq!(world.two.read_incoming("w2", 10).await.unwrap(), [], "w1 is at it");
     queue.accept_incoming(&["11".into()]).await.unwrap();
     queue
         .refuse_incoming(&[("not an id".into(), "white space".into()), (String::new(), "empty".into())])
         .await
         .unwrap();
-    assert_eq!(queue.incoming("w1", 10).await.unwrap(), [put("12", 1_700_000_000_000)]);
+    assert_eq!(queue.read_incoming("w1", 10).await.unwrap(), [put("12", 1_700_000_000_000)]);
     let stats = queue.stats().await.unwrap();
     assert_eq!((stats.incoming, stats.incoming_refused), (1, 2));
 }
@@ -642,7 +643,7 @@ async fn ids_that_cannot_be_are_refused(world: World) {
         assert!(matches!(world.one.schedule(&[job]).await, Err(QueueError::Refused(_))), "{id:?}");
     }
     let uri = "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l";
-    assert_eq!(schedule(&*world.one, &young(), 0, &[uri]).await, [Scheduled::Scheduled]);
+    assert_eq!(schedule(&*world.one, &young(), 0, &[uri]).await, [ScheduleOutcome::Scheduled]);
     assert_eq!(ids(&batch(&*world.two, request("a")).await), [uri]);
 }
 

@@ -11,13 +11,15 @@ use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::queue::{
-    Claim, EmbeddedQueue, Lane, NewJob, Place, Queue, RedisQueue, Scheduled, Verdict,
+    Claim, EmbeddedQueue, Lane, NewJob, Place, Queue, RedisQueue, ScheduleOutcome, Verdict,
 };
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::ingest::{Lanes, Rebuild, Rebuilt, Starter};
+use twitter_updater::ingest::{LaneChooser, Rebuild, RebuildCounts, Starter};
 use twitter_updater::model::post::{ItemState, TweetId};
-use twitter_updater::ops::dead::{Act, Dead};
-use twitter_updater::store::{Listed, Listing, NewItem, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
+use twitter_updater::ops::dead::{DeadAction, DeadItems};
+use twitter_updater::store::{
+    Finding, ListedItem, Listing, NewItem, Observation, PostgresStore, SqliteStore, Store, Way,
+};
 
 use crate::support::claim;
 use crate::support::journal::{Call, Journal, JournalledQueue, JournalledStore, Trouble};
@@ -42,7 +44,7 @@ impl World {
     async fn new(queue: Arc<dyn Queue>, store: Arc<dyn Store>, folder: TempDir) -> Self {
         store.migrate().await.unwrap();
         let journal = Journal::default();
-        let lanes = Lanes {
+        let lanes = LaneChooser {
             schedule: "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse::<AgeTable>().unwrap().into(),
             unavailable: Lane::new("unavailable", Duration::from_secs(6 * 3_600)),
             id_date: Arc::new(TweetId::date_of),
@@ -69,7 +71,7 @@ impl World {
             content: None,
             read_at: None,
         };
-        self.store.record(self.queue.namespace(), now, &Way::of("enqueue"), &[new]).await.unwrap();
+        self.store.record(self.queue.namespace(), now, &Way::new("enqueue"), &[new]).await.unwrap();
         id
     }
 
@@ -78,9 +80,9 @@ impl World {
         save(&*self.store, self.queue.namespace(), id, state).await;
     }
 
-    async fn bury(&self, id: &str) {
+    async fn mark_dead(&self, id: &str) {
         let reason = [(id.to_owned(), "why".to_owned())];
-        self.store.bury(self.queue.namespace(), wall_ms(), &reason).await.unwrap();
+        self.store.mark_dead(self.queue.namespace(), wall_ms(), &reason).await.unwrap();
     }
 
     /// A worker claims what is due, which is this tweet alone, and does this with it.
@@ -92,20 +94,20 @@ impl World {
     }
 
     /// The living rows, as a rebuild read them some time ago.
-    async fn page(&self) -> Vec<Listed> {
-        self.store.page(self.queue.namespace(), Listing::Living, None, 1_000).await.unwrap()
+    async fn page(&self) -> Vec<ListedItem> {
+        self.store.page(self.queue.namespace(), Listing::Tracked, None, 1_000).await.unwrap()
     }
 
     /// The same of the dead.
-    async fn dead_page(&self) -> Vec<Listed> {
+    async fn dead_page(&self) -> Vec<ListedItem> {
         self.store.page(self.queue.namespace(), Listing::Dead, None, 1_000).await.unwrap()
     }
 
-    async fn put_back(&self, page: &[Listed]) -> Rebuilt {
+    async fn put_back(&self, page: &[ListedItem]) -> RebuildCounts {
         self.rebuild.put_back("token", page).await.unwrap()
     }
 
-    async fn run(&self) -> Rebuilt {
+    async fn run(&self) -> RebuildCounts {
         self.rebuild.run(&self.stop, |_| ()).await.unwrap()
     }
 
@@ -126,25 +128,25 @@ impl World {
         self.store.tweet(self.queue.namespace(), id).await.unwrap().unwrap().state
     }
 
-    async fn schedule(&self, id: &str) -> Scheduled {
+    async fn schedule(&self, id: &str) -> ScheduleOutcome {
         let lane = Lane::new("18m", Duration::from_secs(180));
         self.queue.schedule(&[NewJob { id: id.to_owned(), lane, due: 0.into() }]).await.unwrap()[0]
     }
 
     /// A person does this to one of the dead, beside the journal; answers how many were refused.
-    async fn says(dead: Dead, act: Act, id: &str) -> u64 {
+    async fn says(dead: DeadItems, act: DeadAction, id: &str) -> u64 {
         dead.act(act, &[id.to_owned()], |_, _| ()).await.unwrap().refused
     }
 
     /// What looks after the dead, beside the journal.
-    fn person(&self) -> Dead {
-        Dead { queue: self.queue.clone(), store: self.store.clone(), ..self.dead() }
+    fn person(&self) -> DeadItems {
+        DeadItems { queue: self.queue.clone(), store: self.store.clone(), ..self.dead() }
     }
 
     /// What looks after the dead, through the journal.
-    fn dead(&self) -> Dead {
+    fn dead(&self) -> DeadItems {
         let Rebuild { queue, store, lanes, .. } = self.rebuild.clone();
-        Dead { queue, store, lanes }
+        DeadItems { queue, store, lanes }
     }
 
     fn starter(&self) -> Starter {
@@ -157,15 +159,15 @@ impl World {
 async fn save(store: &dyn Store, namespace: &str, id: &str, state: ItemState) {
     let at = wall_ms();
     let seen = if state == ItemState::Live {
-        Seen::Broken("no text".to_owned())
+        Finding::Broken("no text".to_owned())
     } else {
-        Seen::Missing { misses: 9, since: at - DAY, reason: None, handle: None }
+        Finding::Missing { misses: 9, since: at - DAY, reason: None, handle: None }
     };
     let next_due = (state != ItemState::Ended).then_some(at + HOUR);
     let answer = Observation {
         id: id.to_owned(),
         answered_at: at,
-        seen,
+        finding: seen,
         state,
         next_due,
         follow: None,
@@ -238,7 +240,7 @@ async fn what_was_lost_is_put_back_as_the_updater_would(world: World) {
     let over = world.tweet(4, 31 * DAY, HOUR).await;
     let (ended, dead) = (world.tweet(5, HOUR, 0).await, world.tweet(6, HOUR, 0).await);
     world.answer(&ended, ItemState::Ended).await;
-    world.bury(&dead).await;
+    world.mark_dead(&dead).await;
     // From before Snowflake, and nobody ever knew when.
     world.answer("20", ItemState::Live).await;
 
@@ -303,8 +305,8 @@ async fn what_is_in_the_queue_stays_as_it_is(world: World) {
     let dead = world.tweet(2, 5 * MINUTE, 0).await;
     world.schedule(&dead).await;
     let page = world.page().await;
-    world.bury(&dead).await;
-    world.settle(&dead, Verdict::Bury { reason: "why".into() }).await;
+    world.mark_dead(&dead).await;
+    world.settle(&dead, Verdict::MarkDead { reason: "why".into() }).await;
     let known = world.tweet(3, 5 * MINUTE, HOUR).await;
     world.schedule(&known).await;
     let place = world.place(&known).await;
@@ -321,7 +323,7 @@ async fn what_ended_after_its_page_was_read_is_not_put_back(world: World) {
     let page = world.page().await;
     world.answer(&ended, ItemState::Ended).await;
     world.settle(&ended, Verdict::Finish).await;
-    world.bury(&dead).await; // and its queue is wiped
+    world.mark_dead(&dead).await; // and its queue is wiped
     let done = world.put_back(&page).await;
     assert_eq!((done.rows, done.withdrawn, done.put_back), (2, 2, 0));
     assert_eq!((world.place(&ended).await, world.place(&dead).await), (None, None));
@@ -358,12 +360,13 @@ async fn a_tweet_enqueued_again_in_the_middle_is_not_lost(world: World) {
 async fn a_dead_one_retried_in_the_middle_is_not_lost(world: World) {
     let id = world.tweet(1, HOUR, 0).await;
     let page = world.page().await;
-    world.bury(&id).await;
-    let dead = Dead { queue: world.queue.clone(), store: world.store.clone(), ..world.dead() };
+    world.mark_dead(&id).await;
+    let dead = DeadItems { queue: world.queue.clone(), store: world.store.clone(), ..world.dead() };
     let again = [id.clone()];
     world.journal.meanwhile(Call::Standing, async move {
         // The rebuild has it right now: it may be about to take it for dead, so it is to be said again.
-        let tally = dead.act(Act::Retry, &again, |_, why| assert!(why.contains("try again"), "{why}")).await.unwrap();
+        let tally =
+            dead.act(DeadAction::Retry, &again, |_, why| assert!(why.contains("try again"), "{why}")).await.unwrap();
         assert_eq!((tally.done, tally.refused), (0, 1));
     });
     assert_eq!(world.put_back(&page).await.put_back, 1);
@@ -375,7 +378,7 @@ async fn the_dead_are_buried_in_the_queue_again(world: World) {
     let mut ids = Vec::new();
     for number in 0..3 {
         ids.push(world.tweet(number, HOUR, 0).await);
-        world.bury(&ids[number as usize]).await;
+        world.mark_dead(&ids[number as usize]).await;
     }
     assert_eq!(world.queue.stats().await.unwrap().dead, 0);
     // One row a second is one row a page; the pause after it is cut short.
@@ -393,7 +396,7 @@ async fn the_dead_are_buried_in_the_queue_again(world: World) {
     assert_eq!(world.queue.stats().await.unwrap().dead, 1);
     let rest = world.rebuild.run(&Stop::new(), |_| ()).await.unwrap();
     assert_eq!((rest.rows, rest.dead, rest.buried, rest.put_back, rest.complete), (3, 1, 2, 0, true));
-    assert!(rest.to_string().ends_with("1 dead, 0 withdrawn, 2 buried again"), "{rest}");
+    assert!(rest.to_string().ends_with("1 dead, 0 withdrawn, 2 marked dead again"), "{rest}");
     for id in &ids {
         assert!(matches!(world.place(id).await, Some(Place::Dead { reason, .. }) if reason == "why"));
         assert_eq!(world.state(id).await, ItemState::Dead);
@@ -401,7 +404,7 @@ async fn the_dead_are_buried_in_the_queue_again(world: World) {
     let stats = world.queue.stats().await.unwrap();
     assert_eq!((stats.dead, stats.delayed, stats.leased), (3, 0, 0));
     // It is one of the dead as any other.
-    assert_eq!(World::says(world.person(), Act::Retry, &ids[0]).await, 0);
+    assert_eq!(World::says(world.person(), DeadAction::Retry, &ids[0]).await, 0);
     assert_eq!(world.lane(&ids[0]).await.0, "1d");
 }
 
@@ -410,16 +413,16 @@ async fn one_retried_or_dropped_after_its_page_was_read_is_not_buried(world: Wor
     let mut ids = Vec::new();
     for number in 0..3 {
         ids.push(world.tweet(number, HOUR, 0).await);
-        world.bury(&ids[number as usize]).await;
+        world.mark_dead(&ids[number as usize]).await;
     }
     let page = world.dead_page().await;
     let [over, waits, dropped] = &ids[..] else { panic!("three") };
-    for (act, id) in [(Act::Retry, over), (Act::Drop, dropped)] {
+    for (act, id) in [(DeadAction::Retry, over), (DeadAction::Drop, dropped)] {
         assert_eq!(World::says(world.person(), act, id).await, 0);
     }
     world.answer(over, ItemState::Ended).await;
     world.settle(over, Verdict::Finish).await;
-    assert_eq!(World::says(world.person(), Act::Retry, waits).await, 0);
+    assert_eq!(World::says(world.person(), DeadAction::Retry, waits).await, 0);
     let place = world.place(waits).await;
     let done = world.put_back(&page).await;
     assert_eq!((done.rows, done.known, done.withdrawn, done.buried, done.dead), (3, 1, 2, 0, 0));
@@ -430,18 +433,18 @@ async fn one_retried_or_dropped_after_its_page_was_read_is_not_buried(world: Wor
 /// Steps: adopted, and found dead in the store; then a person retries or drops it, and the queue has it under a lease; then
 /// the rebuild buries it.
 async fn one_retried_or_dropped_while_it_is_buried_again_does_not_stay_dead(world: World) {
-    for (number, act) in [(1, Act::Retry), (2, Act::Drop)] {
+    for (number, act) in [(1, DeadAction::Retry), (2, DeadAction::Drop)] {
         let id = world.tweet(number, HOUR, 0).await;
-        world.bury(&id).await;
+        world.mark_dead(&id).await;
         let page = world.dead_page().await;
         let (person, again) = (world.person(), id.clone());
         world.journal.meanwhile(Call::Standing, async move {
             let refused = World::says(person, act, &again).await;
-            assert_eq!(refused, u64::from(act == Act::Retry), "a retry is to be said again");
+            assert_eq!(refused, u64::from(act == DeadAction::Retry), "a retry is to be said again");
         });
         let done = world.put_back(&page).await;
         assert_eq!(done.buried, 0, "{act:?}");
-        if act == Act::Retry {
+        if act == DeadAction::Retry {
             assert_eq!((done.put_back, world.state(&id).await), (1, ItemState::Live));
             assert_eq!(world.lane(&id).await.0, "1d");
         } else {
@@ -454,10 +457,10 @@ async fn one_retried_or_dropped_while_it_is_buried_again_does_not_stay_dead(worl
 /// The same; and when it is buried, the store is away. The next try finds it dead in the queue.
 async fn one_retried_before_a_burial_was_cut_off_does_not_stay_dead(world: World) {
     let id = world.tweet(1, HOUR, 0).await;
-    world.bury(&id).await;
+    world.mark_dead(&id).await;
     let (person, again, journal) = (world.person(), id.clone(), world.journal.clone());
     world.journal.meanwhile(Call::Standing, async move {
-        assert_eq!(World::says(person, Act::Retry, &again).await, 1);
+        assert_eq!(World::says(person, DeadAction::Retry, &again).await, 1);
         journal.trouble(Call::Standing, Trouble::Down, 1);
     });
     let done = world.run().await;
@@ -491,7 +494,7 @@ async fn lost_replies_change_nothing(world: World) {
             content: None,
             read_at: None,
         };
-        world.store.record(world.queue.namespace(), wall_ms(), &Way::of("enqueue"), &[new]).await.unwrap();
+        world.store.record(world.queue.namespace(), wall_ms(), &Way::new("enqueue"), &[new]).await.unwrap();
         world.journal.well_again(call);
     }
 }
@@ -525,7 +528,7 @@ async fn two_at_once_put_each_back_once(world: World) {
         read_at: None,
     };
     let tweets: Vec<_> = (0..3_500).map(new).collect();
-    world.store.record(world.queue.namespace(), now, &Way::of("enqueue"), &tweets).await.unwrap();
+    world.store.record(world.queue.namespace(), now, &Way::new("enqueue"), &tweets).await.unwrap();
     let (one, two) = tokio::join!(world.run(), world.run());
     assert_eq!((one.rows, two.rows, one.put_back + two.put_back), (3_500, 3_500, 3_500));
     let stats = world.queue.stats().await.unwrap();
@@ -593,30 +596,31 @@ async fn an_id_that_cannot_be_stops_nobody(world: World) {
 async fn one_enqueued_again_while_it_is_dropped_is_not_lost(world: World) {
     let id = world.tweet(1, HOUR, 0).await;
     world.schedule(&id).await;
-    world.bury(&id).await;
-    world.settle(&id, Verdict::Bury { reason: "why".into() }).await;
+    world.mark_dead(&id).await;
+    world.settle(&id, Verdict::MarkDead { reason: "why".into() }).await;
     let (starter, again) = (world.starter(), id.clone());
-    world.journal.meanwhile(Call::Exhume, async move {
+    world.journal.meanwhile(Call::ResolveDead, async move {
         starter.queue_tweet(twitter_updater::model::post::Ingested::bare(again)).await.unwrap();
     });
-    world.dead().act(Act::Drop, std::slice::from_ref(&id), |_, _| ()).await.unwrap();
+    world.dead().act(DeadAction::Drop, std::slice::from_ref(&id), |_, _| ()).await.unwrap();
     assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (ItemState::Live, "1d"));
 }
 
 async fn a_retry_or_drop_that_was_cut_off_is_given_again(world: World) {
-    for (act, trouble) in
-        [Act::Retry, Act::Drop].into_iter().flat_map(|act| [(act, Trouble::Down), (act, Trouble::AnswerLost)])
+    for (act, trouble) in [DeadAction::Retry, DeadAction::Drop]
+        .into_iter()
+        .flat_map(|act| [(act, Trouble::Down), (act, Trouble::AnswerLost)])
     {
         let id = world.tweet(1, HOUR, 0).await;
         world.schedule(&id).await;
-        world.bury(&id).await;
-        world.settle(&id, Verdict::Bury { reason: "why".into() }).await;
+        world.mark_dead(&id).await;
+        world.settle(&id, Verdict::MarkDead { reason: "why".into() }).await;
         let ids = std::slice::from_ref(&id);
-        world.journal.trouble(Call::Exhume, trouble, 1);
+        world.journal.trouble(Call::ResolveDead, trouble, 1);
         world.dead().act(act, ids, |_, _| ()).await.unwrap_err();
         assert!(matches!(world.place(&id).await, Some(Place::Dead { .. })), "the store comes first");
         assert_eq!(world.dead().act(act, ids, |_, _| ()).await.unwrap().done, 1, "{act:?} {trouble:?}");
-        let alive = act == Act::Retry;
+        let alive = act == DeadAction::Retry;
         let state = if alive { ItemState::Live } else { ItemState::Ended };
         assert_eq!((world.state(&id).await, world.place(&id).await.is_some()), (state, alive));
         if alive {

@@ -15,8 +15,8 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 use tokio::runtime::Runtime;
 use twitter_updater::base::clock::{Millis, millis};
 use twitter_updater::engine::queue::{
-    Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Job, Lane, NewJob, Order, Place, Postponed, Promoted, Queue,
-    RedisQueue, Scheduled, Settled, Stats, Verdict,
+    Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Job, Lane, NewJob, Order, Place, PostponeOutcome, PromoteOutcome,
+    Queue, RedisQueue, ScheduleOutcome, SettleOutcome, Stats, Verdict,
 };
 
 use crate::support::queue_model::{Claimed, QueueModel};
@@ -115,16 +115,16 @@ fn delays(none: u32) -> impl Strategy<Value = Delay> + Clone {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
     None,
-    Scheduled(Vec<Scheduled>),
-    Promoted(Vec<Promoted>),
-    Postponed(Vec<Postponed>),
+    Scheduled(Vec<ScheduleOutcome>),
+    Promoted(Vec<PromoteOutcome>),
+    Postponed(Vec<PostponeOutcome>),
     Repaired(u64),
     /// Ids with their lanes and deliveries, most urgent first; sorted, when they had been claimed before.
     Batch(Vec<(String, String, u32)>),
     Empty {
         paused: bool,
     },
-    Settled(Settled),
+    Settled(SettleOutcome),
 }
 
 /// Where an id is, without times.
@@ -175,10 +175,10 @@ fn lane(number: usize) -> Lane {
     match number {
         0 => of("~left"),
         1 => of("right"),
-        2 => of("middle").ordered(Order::OldestFirst),
-        3 => of("newest").ordered(Order::NewestFirst),
-        4 => of("behind").in_tier(1),
-        _ => of("behind-newest").in_tier(1).ordered(Order::NewestFirst),
+        2 => of("middle").with_order(Order::OldestFirst),
+        3 => of("newest").with_order(Order::NewestFirst),
+        4 => of("behind").with_tier(1),
+        _ => of("behind-newest").with_tier(1).with_order(Order::NewestFirst),
     }
 }
 
@@ -215,7 +215,7 @@ fn said(jobs: &[Job], verdicts: &[Option<Said>]) -> Vec<(Job, Verdict)> {
         Said::Finish => Verdict::Finish,
         Said::Retry { delay, counted } => Verdict::Retry { after: delay.millis(), counted },
         Said::Suspect { delay } => Verdict::Suspect { after: delay.millis() },
-        Said::Bury => Verdict::Bury { reason: "a test".to_owned() },
+        Said::Bury => Verdict::MarkDead { reason: "a test".to_owned() },
     };
     // By id, whatever the order in which a repeated claim answers them.
     let mut jobs = jobs.to_vec();
@@ -264,7 +264,7 @@ impl Reference {
 
     fn settled(applied: &[bool]) -> Answer {
         let settled = applied.iter().filter(|applied| **applied).count() as u64;
-        Answer::Settled(Settled { settled, lost: applied.len() as u64 - settled })
+        Answer::Settled(SettleOutcome { settled, lost: applied.len() as u64 - settled })
     }
 
     fn whereabouts(&self) -> Vec<Option<Where>> {

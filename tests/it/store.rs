@@ -7,7 +7,6 @@ mod edges;
 mod followed;
 mod forget;
 mod media;
-mod migration;
 mod model;
 mod on_postgres;
 mod on_sqlite;
@@ -20,7 +19,7 @@ use secrecy::SecretString;
 use tempfile::TempDir;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{ItemState, Metrics, Tweet};
-use twitter_updater::store::{NewItem, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
+use twitter_updater::store::{Finding, NewItem, Observation, PostgresStore, SqliteStore, Store, Way};
 
 use crate::support::postgres;
 
@@ -54,7 +53,7 @@ async fn sqlite_world() -> World {
 }
 
 fn way() -> Way {
-    Way::of("enqueue")
+    Way::new("enqueue")
 }
 
 fn new_tweet(id: &str, created_at: Millis, next_due: Option<Millis>) -> NewItem {
@@ -78,12 +77,12 @@ fn tweet(id: &str, metrics: Metrics) -> Tweet {
     }
 }
 
-fn observation(id: &str, answered_at: Millis, seen: Seen) -> Observation {
-    let state = if matches!(seen, Seen::Missing { .. }) { ItemState::Unavailable } else { ItemState::Live };
+fn observation(id: &str, answered_at: Millis, finding: Finding) -> Observation {
+    let state = if matches!(finding, Finding::Missing { .. }) { ItemState::Unavailable } else { ItemState::Live };
     Observation {
         id: id.into(),
         answered_at,
-        seen,
+        finding,
         state,
         next_due: Some(answered_at + 60_000),
         follow: None,
@@ -93,7 +92,7 @@ fn observation(id: &str, answered_at: Millis, seen: Seen) -> Observation {
 }
 
 fn found(id: &str, answered_at: Millis, metrics: Metrics) -> Observation {
-    observation(id, answered_at, Seen::Found(tweet(id, metrics)))
+    observation(id, answered_at, Finding::Found(tweet(id, metrics)))
 }
 
 fn withheld(id: &str, answered_at: Millis, metrics: Metrics, countries: &str) -> Observation {
@@ -102,13 +101,13 @@ fn withheld(id: &str, answered_at: Millis, metrics: Metrics, countries: &str) ->
     tweet.author_name = Some("withheld".into());
     tweet.raw = r#"{"withheld":true}"#.into();
     tweet.withheld_in = Some(countries.into());
-    observation(id, answered_at, Seen::Found(tweet))
+    observation(id, answered_at, Finding::Found(tweet))
 }
 
 fn missing(id: &str, answered_at: Millis, misses: u32, since: Millis) -> Observation {
-    observation(id, answered_at, Seen::Missing { misses: misses.into(), since, reason: None, handle: None })
+    observation(id, answered_at, Finding::Missing { misses: misses.into(), since, reason: None, handle: None })
 }
 
 fn broken(id: &str, answered_at: Millis) -> Observation {
-    observation(id, answered_at, Seen::Broken("no text".into()))
+    observation(id, answered_at, Finding::Broken("no text".into()))
 }

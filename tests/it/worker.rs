@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{Batch, Due, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, Verdict};
-use twitter_updater::engine::worker::{ClaimSettings, FreeHandler, Handled, Handling, Outlook, Worker};
-use twitter_updater::quota::Acquired;
+use twitter_updater::engine::worker::{BatchOutcome, ClaimSettings, HandlerKind, Outlook, UnmeteredHandler, Worker};
+use twitter_updater::quota::AcquireOutcome;
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 
 use crate::support::journal::{Call, Event, Trouble};
@@ -285,9 +285,9 @@ async fn a_paused_namespace_is_left_alone_until_it_is_resumed() {
 struct Out;
 
 #[async_trait]
-impl FreeHandler for Out {
-    async fn handle(&self, batch: &Batch) -> Handled {
-        Handled::released(batch, Outlook::Outage("it is out".to_owned()))
+impl UnmeteredHandler for Out {
+    async fn handle(&self, batch: &Batch) -> BatchOutcome {
+        BatchOutcome::released(batch, Outlook::Outage("it is out".to_owned()))
     }
 }
 
@@ -301,7 +301,7 @@ async fn a_pipeline_whose_service_is_out_keeps_no_other_from_its_work() {
     let health = Arc::new(Health::default());
     let out = Worker {
         queue: other.clone(),
-        handling: Handling::Free(Arc::new(Out)),
+        handling: HandlerKind::Unmetered(Arc::new(Out)),
         health: health.clone(),
         ..rig.worker("worker")
     };
@@ -321,14 +321,17 @@ async fn a_pipeline_whose_service_is_out_keeps_no_other_from_its_work() {
 struct Pages(AtomicU32, Lane);
 
 #[async_trait]
-impl FreeHandler for Pages {
-    async fn handle(&self, batch: &Batch) -> Handled {
+impl UnmeteredHandler for Pages {
+    async fn handle(&self, batch: &Batch) -> BatchOutcome {
         let is_last = self.0.fetch_sub(1, Ordering::Relaxed) == 1;
         let verdict = |job: &Job| match is_last {
             true => Verdict::Finish,
             false => Verdict::Reschedule { lane: self.1.clone(), due: Due::At(job.due) },
         };
-        Handled { verdicts: batch.jobs.iter().map(|job| (job.clone(), verdict(job))).collect(), ..Handled::default() }
+        BatchOutcome {
+            verdicts: batch.jobs.iter().map(|job| (job.clone(), verdict(job))).collect(),
+            ..BatchOutcome::default()
+        }
     }
 }
 
@@ -340,7 +343,8 @@ async fn what_is_due_at_once_is_taken_at_once_however_many_loops_wait() {
     let lane = Lane::new("pages", HOUR);
     queue.schedule(&[NewJob { id: "1".to_owned(), lane: lane.clone(), due: 0.into() }]).await.unwrap();
     let pages = Arc::new(Pages(100.into(), lane));
-    let worker = Worker { queue: queue.clone(), handling: Handling::Free(pages.clone()), ..rig.worker("worker") };
+    let worker =
+        Worker { queue: queue.clone(), handling: HandlerKind::Unmetered(pages.clone()), ..rig.worker("worker") };
     let stop = worker.stop.clone();
     let watch = Stopwatch::start();
     let running = tokio::spawn(worker.run());
@@ -355,11 +359,11 @@ async fn what_is_due_at_once_is_taken_at_once_however_many_loops_wait() {
 struct Settles(Lane);
 
 #[async_trait]
-impl FreeHandler for Settles {
-    async fn handle(&self, batch: &Batch) -> Handled {
+impl UnmeteredHandler for Settles {
+    async fn handle(&self, batch: &Batch) -> BatchOutcome {
         let verdict = Verdict::Reschedule { lane: self.0.clone(), due: 3_600_000.into() };
         let verdicts = batch.jobs.iter().map(|job| (job.clone(), verdict.clone())).collect();
-        Handled { verdicts, ..Handled::default() }
+        BatchOutcome { verdicts, ..BatchOutcome::default() }
     }
 }
 
@@ -372,12 +376,12 @@ async fn a_pipeline_without_a_quota_works_while_the_quota_is_used_up() {
     rig.schedule(&ids).await;
     let (_folder, free) = another_queue().await;
     let lane = Lane::new("media", HOUR);
-    let handling = Handling::Free(Arc::new(Settles(lane.clone())));
+    let handling = HandlerKind::Unmetered(Arc::new(Settles(lane.clone())));
     let settling = Worker { queue: free.clone(), handling, ..rig.worker("worker") };
     let settling = tokio::spawn(settling.run());
     rig.work();
     eventually("the only call is made", async || rig.stored_tweets().await == 10).await;
-    eventually("the quota is used up", async || matches!(rig.leave().await, Acquired::Wait(_))).await;
+    eventually("the quota is used up", async || matches!(rig.leave().await, AcquireOutcome::Wait(_))).await;
 
     let jobs: Vec<_> = (0..30).map(|n| NewJob { id: n.to_string(), lane: lane.clone(), due: 0.into() }).collect();
     free.schedule(&jobs).await.unwrap();
@@ -385,7 +389,7 @@ async fn a_pipeline_without_a_quota_works_while_the_quota_is_used_up() {
         free.stats().await.unwrap().counters.get("rescheduled") == Some(&30)
     })
     .await;
-    assert_eq!(rig.queue.due().await.unwrap(), 10, "these wait for the quota");
+    assert_eq!(rig.queue.due_count().await.unwrap(), 10, "these wait for the quota");
     rig.drain().await;
     settling.await.unwrap().unwrap();
 }
@@ -454,7 +458,7 @@ async fn abandoning_gives_back_what_is_being_saved() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lateness_is_noted() {
     let mut rig = Rig::start(setup(1, 100, 0)).await;
-    assert_eq!(rig.metrics.lateness(50.0), 0);
+    assert_eq!(rig.metrics.lateness_percentile(50.0), 0);
     let ids = rig.there(10, 3 * DAY);
     let watch = Stopwatch::start();
     rig.schedule_late(&ids, 600_000).await;
@@ -462,7 +466,7 @@ async fn lateness_is_noted() {
     rig.all_updated(&ids).await;
     rig.drain().await;
     // Kept to two digits: within 1 %.
-    let (late, most) = (rig.metrics.lateness(50.0), (600_000 + watch.elapsed_ms()) * 101 / 100);
+    let (late, most) = (rig.metrics.lateness_percentile(50.0), (600_000 + watch.elapsed_ms()) * 101 / 100);
     assert!((600_000..=most).contains(&late), "{late} ms");
 }
 

@@ -6,11 +6,11 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{Options, warn_of_settings, write_answer};
-use crate::app::follow::as_bad_config;
+use crate::app::config_follower::to_bad_config;
 use crate::app::{self, Service};
-use crate::config::{BadConfig, BadConfigs, Examined, Settings};
-use crate::model::provider::Provider;
-use crate::pipelines::registry::Registry;
+use collect::config::{BadConfig, BadConfigs, ExaminedSettings, Settings};
+use collect::pipelines::registry::Registry;
+use networks::model::provider::Provider;
 
 /// Print the configuration in effect, without secrets. If it is invalid, print all errors and exit with 64.
 #[derive(Debug, clap::Args)]
@@ -21,14 +21,13 @@ pub(super) struct Arguments {
     /// Check only the settings, without secrets and without the files that settings name.
     #[arg(long)]
     offline: bool,
-    /// One JSON object: the revision and the settings.
+    /// Print one JSON object: the revision and the settings.
     #[arg(long)]
     json: bool,
 }
 
-/// The answer as JSON.
 #[derive(Debug, Serialize)]
-struct Checked {
+struct CheckAnswer {
     config_revision: String,
     settings: Settings,
 }
@@ -36,24 +35,23 @@ struct Checked {
 impl Arguments {
     pub fn run(self, mut options: Options) -> Result<u8> {
         let (examined, _) = options.examine(&[])?;
-        let wrong = self.wrong(&examined, &options.registry);
+        let wrong = self.all_errors(&examined, &options.registry);
         if !wrong.is_empty() {
             return Err(BadConfigs(wrong).into());
         }
-        let settings = examined.sound()?;
+        let settings = examined.into_valid()?;
         app::start_logging(&settings)?;
         if !self.offline {
             warn_of_settings(&settings);
         }
         let text = format!("# config_revision: {}\n{}", settings.revision(), settings.masked_toml());
-        write_answer(self.json, &Checked { config_revision: settings.revision(), settings }, &text)?;
+        write_answer(self.json, &CheckAnswer { config_revision: settings.revision(), settings }, &text)?;
         Ok(0)
     }
 
-    /// All errors in the settings, the secrets, and the files that they name. `--offline` checks only the settings,
-    /// since secrets and files may be elsewhere.
-    fn wrong(&self, examined: &Examined, registry: &Registry) -> Vec<BadConfig> {
-        let mut wrong = examined.wrong();
+    /// Errors in the settings, the secrets, and the named files. `--offline` checks only the settings.
+    fn all_errors(&self, examined: &ExaminedSettings, registry: &Registry) -> Vec<BadConfig> {
+        let mut wrong = examined.errors();
         let Some(settings) = &examined.settings else { return wrong };
         let mut known = BTreeSet::new();
         let (pipelines, unknown) = registry.pipelines_and_errors(settings);
@@ -66,12 +64,12 @@ impl Arguments {
         for pipeline in pipelines {
             let provider = &pipeline.id.provider;
             // In a wrong section, a missing secret may not be a separate error.
-            if !examined.is_wrong_below(&section(provider)) {
-                let error = pipeline.kind.check(&pipeline.id, settings).err().map(as_bad_config);
+            if !examined.has_error_in(&section(provider)) {
+                let error = pipeline.kind.check(&pipeline.id, settings).err().map(to_bad_config);
                 let error = error.filter(|error| !wrong.contains(error));
                 wrong.extend(error);
                 if known.insert(provider.clone()) {
-                    wrong.extend(wrong_secrets(settings, provider, self.offline));
+                    wrong.extend(secret_errors(settings, provider, self.offline));
                 }
             }
         }
@@ -80,16 +78,15 @@ impl Arguments {
             return wrong;
         }
         let model = settings.adaptive.model().err();
-        let service = Service::new(settings).err().map(as_bad_config);
+        let service = Service::new(settings).err().map(to_bad_config);
         let (starter, ops) = (settings.starter_token().err(), settings.ops_token().err());
         for (section, found) in [("adaptive", model), ("queue", service), ("starter", starter), ("ops", ops)] {
-            wrong.extend(found.filter(|_| !examined.is_wrong_below(section)));
+            wrong.extend(found.filter(|_| !examined.has_error_in(section)));
         }
         wrong
     }
 }
 
-/// The section of a provider's settings.
 fn section(provider: &Provider) -> String {
     match provider {
         Provider::Mastodon(name) => format!("mastodon.instances.{name}"),
@@ -97,8 +94,8 @@ fn section(provider: &Provider) -> String {
     }
 }
 
-fn wrong_secrets(settings: &Settings, provider: &Provider, offline: bool) -> Vec<BadConfig> {
-    let error = |result: Result<()>| result.err().map(as_bad_config);
+fn secret_errors(settings: &Settings, provider: &Provider, offline: bool) -> Vec<BadConfig> {
+    let error = |result: Result<()>| result.err().map(to_bad_config);
     match settings.every_credential(provider) {
         _ if offline => error(app::callers(settings, provider).map(drop)).into_iter().collect(),
         Err(BadConfigs(all)) => all,

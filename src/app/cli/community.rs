@@ -8,33 +8,33 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::accounts::each_account;
-use super::forget::id_of;
-use super::{BadUsage, Options, eprint_message, exit, of_one_line, write_answer, write_line};
+use super::accounts::resolve_accounts;
+use super::forget::find_account_id;
+use super::{BadUsage, Options, eprint_message, exit, single_line, write_answer, write_line};
 use crate::app::{self, Service};
-use crate::base::clock;
-use crate::base::humanize::{grouped, when};
-use crate::base::reload::Reloadable;
-use crate::config::{CommunitySettings, Settings};
-use crate::ingest::{FORGOTTEN, Input};
-use crate::model::community::{Belonging, Finding};
-use crate::model::pipeline_id::PipelineId;
-use crate::pipelines::community::by_hand::ByHand;
-use crate::pipelines::community::{Communities as Kind, community_of, network};
-use crate::pipelines::handles::{Resolution, Resolved};
-use crate::pipelines::kind::Registered;
-use crate::store::{BelongingChange, Communities, CommunityAccount, CommunitySize, Database, StoredAppearance, Way};
+use collect::config::{CommunitySettings, Settings};
+use collect::ingest::{FORGOTTEN, Input};
+use collect::pipelines::community::manual_decisions::ManualDecisions;
+use collect::pipelines::community::{Communities as Kind, community_pipeline, network_namespaces};
+use collect::pipelines::handles::{ResolveCounts, ResolvedAccount};
+use collect::pipelines::kind::RegisteredPipeline;
+use engine::base::clock;
+use engine::base::humanize::{format_time, group_digits};
+use engine::base::reload::Reloadable;
+use networks::model::community::{Belonging, EvidenceItem};
+use networks::model::pipeline_id::PipelineId;
+use store::{BelongingChange, Communities, CommunityAccount, CommunitySize, Database, StoredAppearance, Way};
 
 /// Maximum number of appearances that are printed for an account.
 const APPEARANCES: u32 = 20;
-/// The name of who decided, where a file of seeds did,
+/// Name of the decider for accounts from a file of seeds.
 const SEED: &str = "seed";
-/// and why, before the name of the file.
+/// Prefix of their reason; the name of the file follows.
 const SEED_OF: &str = "a seed of ";
-/// Accounts that are read at once.
+/// Accounts per page.
 const PAGE: u32 = 5_000;
 
-/// Show who belongs to a community, and decide by hand.
+/// Show the members of a community, and decide about accounts by hand.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:\n  twitter-updater community why pt-pt 12")]
 pub(super) enum Command {
@@ -43,93 +43,92 @@ pub(super) enum Command {
         after_help = "Examples:\n  twitter-updater community list\n  twitter-updater community list --json | jq '.communities[].members'"
     )]
     List {
-        /// One JSON object.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Make the accounts of a file members, a line each: an id, a handle or an address. Exits with 65 if a line was refused.
+    /// Make the accounts in a file members. Each line has an id, a handle or an address. Exits with 65 if a line was
+    /// refused.
     #[command(after_help = "Examples:\n  twitter-updater community seed pt-pt seeds.txt")]
     Seed {
-        /// The community: the NAME of its [communities.NAME].
+        /// Name of the community, as in [communities.NAME].
         name: String,
-        /// The file; - for standard input.
+        /// File to read; - for standard input.
         file: PathBuf,
-        /// Print what was done as one JSON object.
+        /// Print the result as one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Decide about an account by hand. The rule no longer changes it; candidate lets the rule decide again.
+    /// Decide about an account by hand. The rule then no longer changes its state; candidate lets the rule decide again.
     #[command(
         after_help = "Examples:\n  twitter-updater community decide pt-pt 12 member --why friend\n  twitter-updater community decide pt-pt 12 candidate"
     )]
     Decide {
-        /// The community.
+        /// Name of the community.
         name: String,
-        /// Its id, or with @ the handle that its stored profile has now.
+        /// Id of the account, or @ and the current handle of its stored profile.
         account: String,
-        /// member, outside or candidate.
+        /// New state: member, outside or candidate.
         state: String,
-        /// The reason, which is kept.
-        #[arg(long, default_value = "", value_parser = of_one_line)]
+        /// Reason for the decision; it is stored.
+        #[arg(long, default_value = "", value_parser = single_line)]
         why: String,
-        /// Name of the person who decides; it is stored. The default is the user's name.
-        #[arg(long, value_parser = of_one_line)]
+        /// Name of the deciding person; it is stored. The default is the user's name.
+        #[arg(long, value_parser = single_line)]
         who: Option<String>,
-        /// Print what was done as one JSON object.
+        /// Print the result as one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Show why an account belongs, or does not.
+    /// Show the evidence for and against an account's membership.
     #[command(
         after_help = "Examples:\n  twitter-updater community why pt-pt 12\n  twitter-updater community why pt-pt 12 --json | jq .evidence"
     )]
     Why {
-        /// The community.
+        /// Name of the community.
         name: String,
-        /// Its id, or with @ the handle that its stored profile has now.
+        /// Id of the account, or @ and the current handle of its stored profile.
         account: String,
-        /// One JSON object.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Print the ids of the members, one a line.
+    /// Print the ids of the members, one per line.
     #[command(
         after_help = "Examples:\n  twitter-updater community members pt-pt > members.txt\n  twitter-updater community members pt-pt --state open"
     )]
     Members {
-        /// The community.
+        /// Name of the community.
         name: String,
-        /// Those in another state: seen, candidate, open or outside.
+        /// Print the accounts in this state instead: seen, candidate, open or outside.
         #[arg(long, default_value_t = Belonging::Member)]
         state: Belonging,
     },
-    /// Show the undecided accounts that nearly belong, or nearly do not.
+    /// Show the undecided accounts with the scores closest to a decision.
     #[command(after_help = "Examples:\n  twitter-updater community near pt-pt --limit 20")]
     Near {
-        /// The community.
+        /// Name of the community.
         name: String,
-        /// The maximum number.
+        /// Maximum number of accounts.
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u32,
-        /// One JSON object.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// All that is known of an account in a community.
 #[derive(Debug, Serialize)]
 struct BelongingReport {
     #[serde(flatten)]
     account: CommunityAccount,
-    evidence: Vec<Finding>,
+    evidence: Vec<EvidenceItem>,
     changes: Vec<BelongingChange>,
     appearances: Vec<StoredAppearance>,
 }
 
-/// A decision.
 #[derive(Debug, Serialize)]
-struct Decided {
+struct Decision {
     account: String,
     community: String,
     state: Belonging,
@@ -137,25 +136,23 @@ struct Decided {
     why: String,
 }
 
-/// A community with its size.
 #[derive(Debug, Serialize)]
-struct Sized {
+struct SizedCommunity {
     community: String,
     on: bool,
     #[serde(flatten)]
     size: CommunitySize,
 }
 
-/// A community's records.
-struct Opened {
+struct OpenCommunity {
     id: PipelineId,
     database: Database,
 }
 
-impl Opened {
+impl OpenCommunity {
     async fn new(settings: &Settings, name: &str) -> Result<Self> {
-        let id = community_of(&settings.community(name)?.provider, name);
-        Ok(Self { id, database: app::store_as_it_is(settings).await? })
+        let id = community_pipeline(&settings.community(name)?.provider, name);
+        Ok(Self { id, database: app::connect_existing_store(settings).await? })
     }
 
     fn namespace(&self) -> String {
@@ -186,16 +183,16 @@ impl Command {
                     bail!("community was stopped before it read anything");
                 };
                 let (input, credentials, (by_hand, database)) = opened?;
-                let hand_over = async |resolved: Vec<Resolved>| {
+                let hand_over = async |resolved: Vec<ResolvedAccount>| {
                     let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
                     let why = format!("{SEED_OF}{}", file.display());
                     by_hand.decide(&ids, Belonging::Member, SEED, &why, clock::wall_ms()).await?;
                     Ok(())
                 };
                 let forgetting = Some(&*database.forgetting);
-                let lines: Resolution =
-                    each_account(&start, &provider, &credentials, forgetting, input, hand_over).await?;
-                let [ids, handles, refused] = [lines.ids, lines.handles, lines.refused].map(grouped);
+                let lines: ResolveCounts =
+                    resolve_accounts(&start, &provider, &credentials, forgetting, input, hand_over).await?;
+                let [ids, handles, refused] = [lines.ids, lines.handles, lines.refused].map(group_digits);
                 let text = format!("seeds      {ids} by their ids, {handles} by their handles\n  refused  {refused}");
                 write_answer(json, &lines, &text)?;
                 Ok(if lines.is_clean() { 0 } else { exit::INPUT })
@@ -203,12 +200,15 @@ impl Command {
             Self::Decide { name, account, state: word, why, who, json } => {
                 let decisions = [Belonging::Member, Belonging::Outside, Belonging::Candidate];
                 let Some(state) = decisions.into_iter().find(|state| state.as_str() == word) else {
-                    return BadUsage::because(format!("{word:?} is no decision: write member, outside or candidate"));
+                    return BadUsage::because(format!(
+                        "{word:?} is not a decision: write member, outside or candidate"
+                    ));
                 };
                 let who = who.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".to_owned());
                 let service = Service::new(settings)?;
                 let (by_hand, database) = by_hand(settings, &service, &name).await?;
-                let Some(account) = id_of(&database, &settings.community(&name)?.provider, &account).await? else {
+                let Some(account) = find_account_id(&database, &settings.community(&name)?.provider, &account).await?
+                else {
                     return Ok(has_no_profile(&account));
                 };
                 let one = std::slice::from_ref(&account);
@@ -217,12 +217,12 @@ impl Command {
                     return Ok(exit::INPUT);
                 }
                 let text = format!("{account} is {state} of {name} from now on, by {who}");
-                write_answer(json, &Decided { account, community: name, state, who, why }, &text)?;
+                write_answer(json, &Decision { account, community: name, state, who, why }, &text)?;
                 Ok(0)
             }
             Self::Why { name, account, json } => why(settings, &name, &account, json).await,
             Self::Members { name, state } => {
-                let opened = Opened::new(settings, &name).await?;
+                let opened = OpenCommunity::new(settings, &name).await?;
                 let (namespace, mut above) = (opened.namespace(), String::new());
                 loop {
                     let page = opened.communities().page_community(&namespace, state, &above, PAGE).await?;
@@ -232,12 +232,13 @@ impl Command {
                 }
             }
             Self::Near { name, limit, json } => {
-                let opened = Opened::new(settings, &name).await?;
+                let opened = OpenCommunity::new(settings, &name).await?;
                 let CommunitySettings { threshold, .. } = settings.community(&name)?;
                 let near = opened.communities().near_misses(&opened.namespace(), *threshold, limit).await?;
                 let mut text = String::from("account                 score  evidence\n");
                 for of in &near {
-                    let about = of.findings().into_iter().map(|finding| finding.about).collect::<Vec<_>>().join("; ");
+                    let about =
+                        of.parse_evidence().into_iter().map(|finding| finding.about).collect::<Vec<_>>().join("; ");
                     let _ = writeln!(text, "{:<22} {:>6.2}  {about}", of.account, of.score.unwrap_or(0.0));
                 }
                 if near.is_empty() {
@@ -250,7 +251,7 @@ impl Command {
     }
 }
 
-/// Says that a handle leads to no id; the exit code.
+/// Prints that no stored profile has the handle, and returns the exit code.
 fn has_no_profile(handle: &str) -> u8 {
     eprint_message(&format!("{handle}: no stored profile has the handle; give the account's id"));
     exit::INPUT
@@ -259,45 +260,45 @@ fn has_no_profile(handle: &str) -> u8 {
 async fn list(settings: &Settings, json: bool) -> Result<u8> {
     let mut all = Vec::new();
     for (name, community) in &settings.communities {
-        let opened = Opened::new(settings, name).await?;
-        let network = network(&community.provider);
+        let opened = OpenCommunity::new(settings, name).await?;
+        let network = network_namespaces(&community.provider);
         let size = opened.communities().size(&opened.namespace(), Some(network.neighbours()), clock::wall_ms()).await?;
-        all.push(Sized { community: name.clone(), on: community.on, size });
+        all.push(SizedCommunity { community: name.clone(), on: community.on, size });
     }
     let mut text = String::from("community             members     open  candidates      outside        seen\n");
-    for Sized { community, on, size } in &all {
+    for SizedCommunity { community, on, size } in &all {
         let [members, open, candidates, outside, seen] =
-            [size.members, size.open, size.candidates, size.outside, size.seen].map(|n| grouped(n.unsigned_abs()));
+            [size.members, size.open, size.candidates, size.outside, size.seen].map(|n| group_digits(n.unsigned_abs()));
         let off = if *on { "" } else { "  (off)" };
         let _ =
             writeln!(text, "{community:<18} {members:>10} {open:>8} {candidates:>11} {outside:>12} {seen:>11}{off}");
     }
     if all.is_empty() {
-        text = "the settings have no community: docs/communities.md".to_owned();
+        text = "the settings have no community: add [communities.NAME] (docs/communities.md)".to_owned();
     }
     write_answer(json, &serde_json::json!({ "communities": all }), &text)?;
     Ok(0)
 }
 
 async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Result<u8> {
-    let opened = Opened::new(settings, name).await?;
-    let Some(account) = id_of(&opened.database, &opened.id.provider, account).await? else {
+    let opened = OpenCommunity::new(settings, name).await?;
+    let Some(account) = find_account_id(&opened.database, &opened.id.provider, account).await? else {
         return Ok(has_no_profile(account));
     };
     let account = &*account;
     let (communities, namespace) = (opened.communities(), opened.namespace());
     let Some(found) = communities.community_account(&namespace, account).await? else {
-        eprint_message(&format!("{account}: the community {name} does not know it"));
+        eprint_message(&format!("{account}: unknown to the community {name}"));
         return Ok(exit::INPUT);
     };
-    let evidence = found.findings();
+    let evidence = found.parse_evidence();
     let changes = communities.belonging_changes(&namespace, account).await?;
     let appearances = communities.appearances(&namespace, account, APPEARANCES).await?;
     let state = match found.state {
         Belonging::Member | Belonging::Candidate => format!("a {}", found.state),
         other => other.to_string(),
     };
-    let mut text = format!("{account} has been {state} of {name} since {}", when(found.decided_at));
+    let mut text = format!("{account} has been {state} of {name} since {}", format_time(found.decided_at));
     match (&found.by_hand, &found.why) {
         (Some(who), Some(why)) if who == SEED => {
             let _ = write!(text, ": it is a seed ({})", why.strip_prefix(SEED_OF).unwrap_or(why));
@@ -312,31 +313,31 @@ async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Resu
             let _ = write!(text, ", score {score} (a member from {:+.2} on)", settings.community(name)?.threshold);
         }
     }
-    for Finding { test, says, weight, about } in &evidence {
+    for EvidenceItem { test, says, weight, about } in &evidence {
         let _ = write!(text, "\n  {test:<10} {says:+.2}, weight {weight:.2}: {about}");
     }
     for StoredAppearance { source, reason, post, first_at } in &appearances {
         let post =
             post.as_deref().filter(|post| *post != source).map_or(String::new(), |post| format!(", post {post}"));
-        let _ = write!(text, "\n  appeared   {reason} by {source}{post}, {}", when(*first_at));
+        let _ = write!(text, "\n  appeared   {reason} by {source}{post}, {}", format_time(*first_at));
     }
     for BelongingChange { at, old_state, new_state, by_hand, .. } in &changes {
         let old = old_state.as_deref().unwrap_or("unknown");
         let who = by_hand.as_deref().map_or(String::new(), |who| format!(" by {who}"));
-        let _ = write!(text, "\n  changed    {old} → {new_state}{who}, {}", when(*at));
+        let _ = write!(text, "\n  changed    {old} → {new_state}{who}, {}", format_time(*at));
     }
     write_answer(json, &BelongingReport { account: found, evidence, changes, appearances }, &text)?;
     Ok(0)
 }
 
-/// Opens what a decision needs: the queue, and the store with what else lies in its database.
-async fn by_hand(settings: &Settings, service: &Service, name: &str) -> Result<(ByHand, Database)> {
-    let id = community_of(&settings.community(name)?.provider, name);
-    let pipeline = Registered { id, kind: Arc::new(Kind) };
+/// Opens the queue and the store for a decision.
+async fn by_hand(settings: &Settings, service: &Service, name: &str) -> Result<(ManualDecisions, Database)> {
+    let id = community_pipeline(&settings.community(name)?.provider, name);
+    let pipeline = RegisteredPipeline { id, kind: Arc::new(Kind) };
     let queue = service.queue(&pipeline.namespace()).await?;
     let database = app::open_store(settings).await?;
     let Database { store, communities, .. } = database.clone();
     let schedule = Reloadable::new(pipeline.schedule(settings));
-    let starter = app::starter(settings, &pipeline, queue, Some(store.clone()), schedule).by(Way::of("by_hand"));
-    Ok((ByHand { namespace: pipeline.namespace(), store, communities, starter }, database))
+    let starter = app::starter(settings, &pipeline, queue, Some(store.clone()), schedule).with_way(Way::new("by_hand"));
+    Ok((ManualDecisions { namespace: pipeline.namespace(), store, communities, starter }, database))
 }

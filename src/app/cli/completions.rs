@@ -12,7 +12,7 @@ use super::{Cli, write_line};
     after_help = "Examples:\n  twitter-updater completions bash > /etc/bash_completion.d/twitter-updater\n  source <(twitter-updater completions zsh)"
 )]
 pub(super) struct Arguments {
-    /// The shell.
+    /// Shell that runs the script.
     shell: Shell,
 }
 

@@ -2,31 +2,34 @@
 
 use anyhow::{Context, Result};
 
-use super::{Options, exit, warn_of_settings, write_answer};
+use super::{Options, PipelineChoice, exit, warn_of_settings, write_answer};
 use crate::app::{self, Service};
-use crate::config::Settings;
-use crate::model::provider::Provider;
 use crate::ops::report::credentials::{self, CredentialsReport};
-use crate::pipelines::apis::open_to_check;
-use crate::quota::Credential;
+use collect::config::Settings;
+use collect::pipelines::apis::open_for_check;
+use engine::quota::Credential;
+use networks::model::provider::Provider;
 
 /// Print each credential's remaining quota, and which credentials are parked and why.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --pipeline visits:twitter\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nEach endpoint has limits of its own; --pipeline names another one than that of lookups of posts. Without --check it makes no calls and needs no secrets. With --check it exits with 69 if a credential does not work."
+    after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --pipeline visits:twitter\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nEach endpoint has its own limits. The default is the endpoint for lookups of posts; --pipeline selects that of another pipeline. Without --check it makes no calls and needs no secrets. With --check it exits with 69 if a credential does not work."
 )]
 pub(super) struct Arguments {
-    /// Ask the API about each, and try one lookup with it. Parks refused credentials and frees those that work again.
+    #[command(flatten)]
+    choice: PipelineChoice,
+    /// Ask the API about each credential, and try one lookup with it. Parks refused credentials and frees those that
+    /// work again.
     #[arg(long)]
     check: bool,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
-        let start = options.start(&[])?;
+        let start = options.with_choice(&self.choice).start(&[])?;
         // Each endpoint has its own limits: those of the named pipeline, else those of post lookups.
         let pipeline = start.pipeline()?;
         if self.check {
@@ -37,11 +40,8 @@ impl Arguments {
         Ok(if report.all_work() { 0 } else { exit::UNAVAILABLE })
     }
 
-    /// Reads the ledger's record of each credential. With `--check`, asks the API about each first, which needs their
+    /// Reads the ledger's record of each credential. With `--check`, asks the API about each first, which needs the
     /// secrets.
-    ///
-    /// # Errors
-    /// The ledger is down, or a secret is missing.
     async fn report(
         &self,
         settings: &Settings,
@@ -50,28 +50,32 @@ impl Arguments {
     ) -> Result<CredentialsReport> {
         let callers = app::callers(settings, provider)?;
         let service = Service::new(settings)?;
-        let unusable = || service.unusable("quota ledger");
+        let unusable_message = || service.unusable_message("quota ledger");
         if !self.check {
-            app::queue_is_there(settings)?;
+            app::check_queue_file(settings)?;
             let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
             let ledger = service.ledger(provider).await?;
-            let known = ledger.statuses(endpoint, &names, &[]).await.with_context(unusable)?;
+            let known = ledger.statuses(endpoint, &names, &[]).await.with_context(unusable_message)?;
             let reads = match app::live_budget(settings, provider).map(|budget| *budget.load()) {
-                Some(budget) => Some(budget.reads(&ledger.counted(budget.per).await.with_context(unusable)?)),
+                Some(budget) => {
+                    Some(budget.status(&ledger.counted_reads(budget.per).await.with_context(unusable_message)?))
+                }
                 None => None,
             };
             return Ok(CredentialsReport::new(endpoint, callers, known).with_reads(reads));
         }
-        let (api, lookup) = open_to_check(settings, provider, endpoint).await?;
+        let (api, lookup) = open_for_check(settings, provider, endpoint).await?;
         let credentials = app::open_credentials(settings, &service, provider).await?;
         let lookup = async |credential: &Credential| match &lookup {
             Some(lookup) => Some(lookup.call(provider, credential).await),
             None => None,
         };
-        let checks = credentials::check(&credentials, &*api, lookup, endpoint).await.with_context(unusable)?;
-        let known = credentials.statuses(endpoint).await.with_context(unusable)?;
-        let reads = credentials.reads().await.with_context(unusable)?;
-        let usage = credentials::usage(&credentials, &*api).await;
+        let checks = credentials::check_credentials(&credentials, &*api, lookup, endpoint)
+            .await
+            .with_context(unusable_message)?;
+        let known = credentials.statuses(endpoint).await.with_context(unusable_message)?;
+        let reads = credentials.budget_status().await.with_context(unusable_message)?;
+        let usage = credentials::fetch_usage(&credentials, &*api).await;
         Ok(CredentialsReport::new(endpoint, callers, known).with_checks(checks).with_reads(reads).with_usage(usage))
     }
 }

@@ -9,40 +9,40 @@ use anyhow::Result;
 use super::{Options, duration, eprint_message, exit, write_answer, write_line};
 use crate::app;
 use crate::app::demo::{self, DemoOptions};
-use crate::config::{COMMUNITY_DEMO, DEMO};
+use collect::config::{COMMUNITY_DEMO, DEMO};
 
 /// Run everything in one process, with nothing installed: simulated API, starter, updater and the page of ops.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --provider mastodon\n  twitter-updater demo --ops 127.0.0.1:9000\n  twitter-updater demo --for 20s --tweets 5000 --ops off --json\n  twitter-updater demo --accounts\n  twitter-updater demo --community --for 4m\n\nThe first line on standard output says where the page is (with --json, on standard error)."
+    after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --provider mastodon\n  twitter-updater demo --ops 127.0.0.1:9000\n  twitter-updater demo --for 20s --tweets 5000 --ops off --json\n  twitter-updater demo --accounts\n  twitter-updater demo --community --for 4m\n\nThe first line on standard output is the address of the page; with --json, it is on standard error."
 )]
 pub(super) struct Arguments {
-    /// Stop after this long; by default at Ctrl-C.
+    /// Stop after this time; the default is to run until Ctrl-C.
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     run_for: Option<Duration>,
-    /// Tweets at the start; as many arrive every 17 minutes.
+    /// Number of posts at the start; the same number arrives every 17 minutes.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     tweets: u32,
-    /// Keep the files of queue and store in this folder; by default in a temporary one.
+    /// Folder for the files of queue and store; the default is a temporary one.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
     /// Serve the page at this address; port 0 takes a free port, `off` serves no page.
     #[arg(long, value_name = "ADDR|off", default_value = "127.0.0.1:8080", value_parser = page)]
     ops: Page,
-    /// Also collect the accounts of the tweets: simulated ones that change, vanish and come back. The end compares what was
-    /// stored with the simulator's own script.
+    /// Also collect the authors of the posts: simulated accounts that change, vanish and come back. At the end, the demo
+    /// compares the stored data with the simulator's script.
     #[arg(long)]
     accounts: bool,
-    /// Find a community instead: starting from 20 accounts, find those of 20,000 simulated ones that write Portuguese as in
-    /// Portugal. A day takes four minutes. The end compares what was found with what was planted.
+    /// Find a community instead: start from 20 accounts, and find the writers of European Portuguese among 20,000
+    /// simulated accounts. A simulated day takes four minutes. At the end, the demo compares the members with the planted
+    /// group.
     #[arg(long, conflicts_with_all = ["accounts", "tweets"])]
     community: bool,
-    /// Print only one summary object on standard output.
+    /// Print the summary as one JSON object, and nothing else on standard output.
     #[arg(long)]
     json: bool,
 }
 
-/// The address of the page; none with `off`.
 #[derive(Debug, Clone, Copy)]
 struct Page(Option<SocketAddr>);
 
@@ -75,6 +75,6 @@ impl Arguments {
         }
         let summary = demo::run(start.settings, options, announce, start.stop).await?;
         write_answer(json, &summary, &summary.to_string())?;
-        Ok(if summary.is_whole() { 0 } else { exit::FAILED })
+        Ok(if summary.is_consistent() { 0 } else { exit::FAILED })
     }
 }

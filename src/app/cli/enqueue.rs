@@ -5,38 +5,40 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use super::refusals::Refusals;
-use super::{Options, accounts, exit, write_answer};
+use super::{Options, PipelineChoice, accounts, exit, write_answer};
 use crate::app::{self, Service};
-use crate::base::clock;
-use crate::base::reload::Reloadable;
-use crate::base::shutdown::Stop;
-use crate::config::Settings;
-use crate::engine::queue::Queue;
-use crate::ingest::{EnqueueOptions, First, Input, Pace, ProgressDisplay, Summary, enqueue};
-use crate::pipelines::kind::Registered;
-use crate::store::Way;
+use collect::config::Settings;
+use collect::ingest::{EnqueueOptions, FirstLookup, Input, LookupPace, ProgressDisplay, Summary, enqueue};
+use collect::pipelines::kind::RegisteredPipeline;
+use engine::base::clock;
+use engine::base::reload::Reloadable;
+use engine::base::shutdown::Stop;
+use engine::queue::Queue;
+use store::Way;
 
-/// Put posts into the queue: ids, one a line, or posts as the API sends them.
+/// Put posts into the queue: ids, one per line, or posts as the API sends them.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  twitter-updater enqueue --accounts handles.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids; objects on one line or several; lists of these; and X API v2 answers and stream lines, also from twarc2, taking the posts in `data`.\n\nExits with 65 if some of the input was refused; the rest is scheduled."
+    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  twitter-updater enqueue --accounts handles.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or several, lists of these, and X API v2 answers and stream lines (also from twarc2), of which it takes the posts in `data`.\n\nExits with 65 if some of the input was refused; the rest is scheduled."
 )]
 pub(super) struct Arguments {
-    /// The file; - for standard input.
+    #[command(flatten)]
+    choice: PipelineChoice,
+    /// File to read; - for standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// When the first lookup is due: `now`, as fast as the quota allows, or after the `interval` of each post's age. By
+    /// Time of the first lookup: `now`, as fast as the quota allows, or after the `interval` of each post's age. By
     /// default bare ids are due now, and complete posts after their interval.
     #[arg(long, value_name = "now|interval")]
     first: Option<When>,
-    /// Look each id up once, now, whatever its age, and never again.
+    /// Look up each id once, now, at any age, and never again.
     #[arg(long, conflicts_with_all = ["first", "no_store"])]
     once: bool,
-    /// Only schedule: do not record the tweets in the store first.
+    /// Schedule only, without recording the posts in the store first.
     #[arg(long)]
     no_store: bool,
-    /// The file names accounts, whose profiles are collected: ids, handles or addresses, one a line. Handles are resolved
-    /// by calls.
+    /// Read accounts instead of posts, and collect their profiles: ids, handles or addresses, one per line. Resolving
+    /// handles needs API calls.
     #[arg(long, conflicts_with_all = ["first", "once", "no_store"])]
     accounts: bool,
     /// Print the summary as one JSON object.
@@ -52,7 +54,7 @@ enum When {
 
 impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
-        let start = options.start(&[])?;
+        let start = options.with_choice(&self.choice).start(&[])?;
         start.stop_on_signals()?;
         if self.accounts {
             return accounts::enqueue(&start, &self.file, self.json).await;
@@ -62,11 +64,8 @@ impl Arguments {
         Ok(if summary.is_clean() { 0 } else { exit::INPUT })
     }
 
-    /// Puts the posts into the queue, with a progress bar on a terminal.
-    ///
-    /// # Errors
-    /// A service is down, or the command was stopped; the message names the last line up to which all is done.
-    async fn enqueue(&self, settings: &Settings, pipeline: &Registered, stop: &Stop) -> Result<Summary> {
+    /// Puts the posts into the queue, with a progress bar on a terminal. An error names the last handled line.
+    async fn enqueue(&self, settings: &Settings, pipeline: &RegisteredPipeline, stop: &Stop) -> Result<Summary> {
         let opened = async {
             // The input first: if it is missing, no file of an embedded queue is created.
             let input = Input::open(&self.file).await?;
@@ -80,12 +79,12 @@ impl Arguments {
             bail!("enqueue was stopped before it read anything");
         };
         let (input, queue, store, first) = opened?;
-        let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
+        let way = Way { source: input.name.clone(), ..Way::new("enqueue") };
         let starter = app::starter(settings, pipeline, queue, store, Reloadable::new(pipeline.schedule(settings)));
-        let starter = starter.by(way).first(first);
+        let starter = starter.with_way(way).with_first_lookup(first);
         let display = ProgressDisplay::new(&input.name, input.bytes);
-        let mut refusals = Refusals::beside(&display);
-        let refused = |line, reason: &str| refusals.tell(line, reason);
+        let mut refusals = Refusals::new(&display);
+        let refused = |line, reason: &str| refusals.print(line, reason);
         let options = EnqueueOptions { stop: stop.clone(), ..EnqueueOptions::default() };
         let show = |progress| display.show(progress);
         let summary = enqueue(input.source, &input.name, &starter, &options, show, refused).await;
@@ -97,18 +96,18 @@ impl Arguments {
         &self,
         settings: &Settings,
         service: &Service,
-        pipeline: &Registered,
+        pipeline: &RegisteredPipeline,
         queue: &dyn Queue,
-    ) -> Result<First> {
+    ) -> Result<FirstLookup> {
         if matches!(self.first, Some(When::Interval)) {
-            return Ok(First::Interval);
+            return Ok(FirstLookup::Interval);
         }
         let left = app::ids_per_second_left(settings, service, pipeline, queue).await?;
-        let pace = Pace::new(clock::wall_ms(), left);
+        let pace = LookupPace::new(clock::wall_ms(), left);
         Ok(match self.first {
-            _ if self.once => First::Once(pace),
-            Some(_) => First::Now(pace),
-            None => First::Bare(pace),
+            _ if self.once => FirstLookup::Once(pace),
+            Some(_) => FirstLookup::Now(pace),
+            None => FirstLookup::Bare(pace),
         })
     }
 }

@@ -3,22 +3,23 @@
 mod graph;
 mod network;
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Result;
 use serde::Serialize;
 
-use super::start::Start;
-use super::{BadUsage, Options, eprint_line, eprint_message};
+use super::start::StartedCommand;
+use super::{BadUsage, Options, PipelineChoice, eprint_line, eprint_message};
 use crate::app;
-use crate::base::clock::Millis;
-use crate::base::humanize::counted;
-use crate::ingest::{Moment, ProgressDisplay};
-use crate::ops::export::{CsvStyle, Export, Format, GraphFormat, Network, NoSuchFormat};
-use crate::pipelines::kind::Registered;
-use crate::store::export::{ExportState, Wanted};
+use crate::ops::export::{CsvStyle, Export, Format, FormatError, GraphFormat, Network};
+use collect::config::Settings;
+use collect::ingest::{Moment, ProgressDisplay};
+use collect::pipelines::kind::RegisteredPipeline;
+use engine::base::clock::Millis;
+use engine::base::humanize::count_with_noun;
+use store::export::{ExportFilter, ExportState};
 
 /// Write collected data to a file.
 #[derive(Debug, clap::Args)]
@@ -26,45 +27,51 @@ use crate::store::export::{ExportState, Wanted};
     after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n  twitter-updater export edges --to follows.gexf\n  twitter-updater export mentions --to mentions.gexf --since 30d\n  twitter-updater export edges --to members.graphml --among members.txt --at 2026-01-31T00:00:00Z\n\nThe tables and their columns: docs/data.md. Other processes may run meanwhile: an export is a snapshot of its start. After an interruption the same command continues."
 )]
 pub(super) struct Arguments {
-    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them); replies, mentions or reposts, a graph of accounts; where accounts are collected, accounts, account_changes, account_counts or account_posts; where lists are read, edges or crawls; languages; where communities are set, community, community_changes or community_reasons; where media are collected, media or media_uses.
+    #[command(flatten)]
+    choice: PipelineChoice,
+    /// Table to export: posts, metrics, changes, ways, unavailable, ids, raw (objects as the network sent them) or
+    /// languages. Graphs of accounts: replies, mentions or reposts. If accounts are collected: accounts, account_changes,
+    /// account_counts or account_posts. If lists are read: edges or crawls. If communities are configured: community,
+    /// community_changes or community_reasons. If media are collected: media or media_uses.
     #[arg(value_name = "TABLE")]
     table: String,
-    /// The file; - for standard output.
+    /// File to write; - for standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     to: PathBuf,
-    /// csv, ndjson, lines or parquet; of edges, replies, mentions and reposts gexf or graphml, a graph. By default the file's extension; without one, lines for ids and raw, else CSV.
+    /// Format: csv, ndjson, lines or parquet; gexf or graphml for a graph of edges, replies, mentions or reposts. The
+    /// default is the file's extension; without one, lines for ids and raw, and csv for other tables.
     #[arg(long)]
-    format: Option<Kind>,
-    /// Only rows in these states: live, unavailable, ended (no longer looked up, and there), missing (no longer looked up, and not there), dead.
+    format: Option<OutputFormat>,
+    /// Only rows in these states: live, unavailable, ended (no longer looked up, found by the last lookup), missing (no
+    /// longer looked up, not found by the last lookup), dead.
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = |state: &str| state.trim().parse::<ExportState>())]
     state: Vec<ExportState>,
-    /// Only rows in these languages, as the network names them; a post in several is in each of them.
+    /// Only rows in these languages, by the network's names. A post in several languages counts for each.
     #[arg(long, value_name = "LANG", value_delimiter = ',')]
     lang: Vec<String>,
     /// Only posts created at this time or later: 30d (ago), or 2026-01-31T08:00:00Z.
     #[arg(long, value_name = "TIME")]
-    since: Option<Named>,
+    since: Option<NamedMoment>,
     /// Only posts created before this time.
     #[arg(long, value_name = "TIME")]
-    until: Option<Named>,
-    /// Of a graph: only follows at this time, surely or perhaps.
+    until: Option<NamedMoment>,
+    /// Only follows that certainly or possibly existed at this time.
     #[arg(long, value_name = "TIME", help_heading = "Graphs")]
-    at: Option<Named>,
-    /// Of a graph: only the accounts of this file (ids, handles or addresses, one a line) and the follows among them.
+    at: Option<NamedMoment>,
+    /// Only the accounts in this file (ids, handles or addresses, one per line) and the follows among them.
     #[arg(long, value_name = "FILE", help_heading = "Graphs")]
     among: Option<PathBuf>,
-    /// Of a graph: the accounts of this file, those that follow one of them or that one of them follows, and all follows among
-    /// these (1.5 degrees).
+    /// Only the accounts in this file, their followers and friends, and all follows among these (1.5 degrees).
     #[arg(long, value_name = "FILE", help_heading = "Graphs", conflicts_with = "among")]
     ego: Option<PathBuf>,
-    /// Of CSV: put an apostrophe before each text that a spreadsheet would take for a formula. Numbers stay as they are.
+    /// For CSV: put an apostrophe before each text that a spreadsheet would read as a formula. Numbers stay unchanged.
     #[arg(long)]
     spreadsheet_safe: bool,
-    /// Of CSV: begin with a byte order mark, by which Excel knows that the file is UTF-8.
+    /// For CSV: begin with a byte order mark, by which Excel recognizes UTF-8.
     #[arg(long)]
     bom: bool,
-    /// Of CSV: write ids as they are. By default an x stands before each id of digits alone, so that pandas, R and Excel take it for
-    /// text and not for a number, which they round.
+    /// For CSV: write ids unchanged. By default an x precedes each id of digits alone, because pandas, R and Excel read
+    /// it as a number and round it.
     #[arg(long)]
     plain_ids: bool,
     /// Print the result as one JSON object on standard error.
@@ -74,20 +81,20 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
-        let start = options.start(&[])?;
+        let start = options.with_choice(&self.choice).start(&[])?;
         start.stop_on_signals()?;
         let (pipeline, others) = start.pipelines_with(&self.table)?;
-        if let Some(network) = Network::named(&self.table) {
+        if let Some(network) = Network::from_name(&self.table) {
             if self.csv_style() != CsvStyle::default() {
                 return BadUsage::because(NOT_CSV);
             }
-            return self.draw_network(&start, &pipeline, network, self.graph_format()).await;
+            return self.export_network(&start, &pipeline, network, self.graph_format()).await;
         }
         if let Some(format) = self.graph_format() {
             if self.csv_style() != CsvStyle::default() {
                 return BadUsage::because(NOT_CSV);
             }
-            return self.draw(&start, &pipeline, format).await;
+            return self.export_graph(&start, &pipeline, format).await;
         }
         if self.at.is_some() || self.among.is_some() || self.ego.is_some() {
             return BadUsage::because("--at, --among and --ego are for graphs: write --format gexf or graphml");
@@ -102,7 +109,7 @@ impl Arguments {
         }
         let export = self.export(&start, &pipeline).await?;
         let display = ProgressDisplay::rows(&self.table);
-        let progress = |rows| display.show_rows(rows, &counted(rows, "row", "rows"));
+        let progress = |rows| display.show_rows(rows, &count_with_noun(rows, "row", "rows"));
         let write = async {
             match self.file() {
                 None => export.to_output(&start.stop, progress).await,
@@ -114,17 +121,17 @@ impl Arguments {
             if display.is_shown()
                 && let Ok(rows) = export.tables.count(export.table, &export.wanted).await
             {
-                display.expect(rows);
+                display.set_total_rows(rows);
             }
             std::future::pending().await
         };
         let done = tokio::select! { done = write => done, done = count => done };
         display.finish();
-        self.tell(done?)?;
+        self.report_result(done?)?;
         Ok(0)
     }
 
-    /// The file; `None`: standard output.
+    /// Output file; `None` means standard output.
     fn file(&self) -> Option<&Path> {
         Some(&*self.to).filter(|to| *to != Path::new("-"))
     }
@@ -135,12 +142,12 @@ impl Arguments {
     }
 
     /// Returns true if rows are chosen by the state, language or date of their items.
-    fn chooses_rows(&self) -> bool {
+    fn filters_rows(&self) -> bool {
         !self.state.is_empty() || !self.lang.is_empty() || self.since.is_some() || self.until.is_some()
     }
 
-    /// Says what was done. On standard output is what was asked for.
-    fn tell(&self, done: Option<impl Serialize + Display>) -> Result<()> {
+    /// Prints the result on standard error; standard output may have the rows.
+    fn report_result(&self, done: Option<impl Serialize + Display>) -> Result<()> {
         match done {
             Some(done) if self.json => eprint_line(&serde_json::to_string(&done)?),
             Some(done) => eprint_message(&done.to_string()),
@@ -149,9 +156,8 @@ impl Arguments {
         Ok(())
     }
 
-    /// The rows of that pipeline that were asked for.
-    fn wanted(&self, pipeline: &Registered) -> Wanted {
-        Wanted {
+    fn wanted(&self, pipeline: &RegisteredPipeline) -> ExportFilter {
+        ExportFilter {
             namespace: pipeline.namespace(),
             states: self.state.clone(),
             since: self.since.as_ref().map(|since| since.at),
@@ -161,10 +167,18 @@ impl Arguments {
         }
     }
 
-    async fn export(&self, start: &Start, pipeline: &Registered) -> Result<Export> {
+    /// Text of the request, by which an interrupted export is recognized.
+    fn request(&self, what: &str, format: &dyn Debug, pipeline: &RegisteredPipeline, settings: &Settings) -> String {
+        let Self { state, lang, since, until, .. } = self;
+        let [since, until] = [since, until].map(|moment| moment.as_ref().map(|moment| &moment.word));
+        let (of, from) = (pipeline.namespace(), app::store_address(settings));
+        format!("{what} {format:?} {of} {state:?} {lang:?} {since:?} {until:?} of {from}")
+    }
+
+    async fn export(&self, start: &StartedCommand, pipeline: &RegisteredPipeline) -> Result<Export> {
         let settings = &start.settings;
         let Some(table) = pipeline.table(&self.table) else {
-            if let Some(setting) = setting_of(&self.table).filter(|_| !start.names_pipeline()) {
+            if let Some(setting) = enabling_setting(&self.table).filter(|_| !start.names_pipeline()) {
                 return BadUsage::because(format!(
                     "these settings collect no {}: set {setting}, or name your configuration with --config or TWITTER_UPDATER_CONFIG",
                     self.table
@@ -172,16 +186,16 @@ impl Arguments {
             }
             let names: Vec<&str> = pipeline.tables().map(|table| table.name).collect();
             return BadUsage::because(format!(
-                "there is no table {:?}; there are {}, and those of what else is collected: see `export --help`",
+                "there is no table {:?}: write one of {}, or a table of other collected data (see `export --help`)",
                 self.table,
                 names.join(", ")
             ));
         };
         let format = match self.format {
             // Its rows are objects already.
-            Some(Kind::Rows(Format::Ndjson)) if table.name == "raw" => Format::Lines,
-            Some(Kind::Rows(format)) => format,
-            _ => Format::of(table, self.file())?,
+            Some(OutputFormat::Rows(Format::Ndjson)) if table.name == "raw" => Format::Lines,
+            Some(OutputFormat::Rows(format)) => format,
+            _ => Format::for_file(table, self.file())?,
         };
         let style = self.csv_style();
         let format = match format {
@@ -192,26 +206,23 @@ impl Arguments {
         if format == Format::Lines && table.columns.len() > 1 {
             return BadUsage::because("--format lines is for ids and raw, which have one column; write csv or ndjson");
         }
-        if self.chooses_rows() && !table.is_chosen_by_item() {
+        if self.filters_rows() && !table.has_item_filters() {
             return BadUsage::because(format!(
-                "--state, --lang, --since and --until are for tables of posts and for ids: {} has times and states of its own, \
-                 export it whole and choose from its columns",
+                "--state, --lang, --since and --until are for tables of posts and for ids, and {} has its own times and states: \
+                 export the whole table and filter by its columns",
                 table.name
             ));
         }
         let wanted = self.wanted(pipeline);
-        let Self { state, lang, .. } = self;
-        let [since, until] = [&self.since, &self.until].map(|moment| moment.as_ref().map(|moment| &moment.word));
-        let (of, from) = (pipeline.namespace(), app::store_name(settings));
-        let request = format!("{} {format:?} {of} {state:?} {lang:?} {since:?} {until:?} of {from}", table.name);
+        let request = self.request(table.name, &format, pipeline, settings);
         Ok(Export { tables: app::open_tables(settings).await?, table, wanted, request, format })
     }
 }
 
 const NOT_CSV: &str = "--spreadsheet-safe, --bom and --plain-ids are for CSV: write --format csv, or leave them out";
 
-/// The setting without which there is no such table.
-fn setting_of(table: &str) -> Option<&'static str> {
+/// Setting that enables the table; `None` if it needs none.
+fn enabling_setting(table: &str) -> Option<&'static str> {
     match table {
         "accounts" | "account_changes" | "account_counts" | "account_posts" => Some("accounts.collect"),
         "edges" | "crawls" => Some("relations.collect"),
@@ -221,29 +232,28 @@ fn setting_of(table: &str) -> Option<&'static str> {
     }
 }
 
-/// The format that was asked for.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum OutputFormat {
     Rows(Format),
     Graph(GraphFormat),
 }
 
-impl FromStr for Kind {
-    type Err = NoSuchFormat;
+impl FromStr for OutputFormat {
+    type Err = FormatError;
 
-    fn from_str(word: &str) -> Result<Self, NoSuchFormat> {
-        GraphFormat::named(word).map_or_else(|| word.parse().map(Self::Rows), |graph| Ok(Self::Graph(graph)))
+    fn from_str(word: &str) -> Result<Self, FormatError> {
+        GraphFormat::from_name(word).map_or_else(|| word.parse().map(Self::Rows), |graph| Ok(Self::Graph(graph)))
     }
 }
 
-/// A moment, and the word for it: "since 30 days ago" is the same request an hour later.
+/// Moment with its text on the command line: "since 30 days ago" is the same request an hour later.
 #[derive(Debug, Clone)]
-struct Named {
+struct NamedMoment {
     word: String,
     at: Millis,
 }
 
-impl FromStr for Named {
+impl FromStr for NamedMoment {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {

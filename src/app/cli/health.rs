@@ -9,7 +9,7 @@ use crate::ops;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  twitter-updater health --url http://127.0.0.1:8082/live")]
 pub(super) struct Arguments {
-    /// The address to ask; any success status is healthy.
+    /// Address to request; any success status means healthy.
     #[arg(long, default_value = "http://127.0.0.1:8080/ready")]
     url: String,
 }

@@ -10,30 +10,31 @@ use serde::Serialize;
 
 use super::new_file::NewFile;
 use super::refusals::LINES_PRINTED;
-use super::{NOT_ONE_LINE, eprint_message, exit, of_one_line, write_answer, write_line, write_line_as_it_is};
-use crate::base::humanize::grouped;
-use crate::ingest::no_text;
-use crate::pipelines::community::language::evaluate::{Evaluation, LabelFigures, evaluate};
-use crate::pipelines::community::language::labelled::{self, Labelled};
-use crate::pipelines::community::language::train::Training;
-use crate::pipelines::community::language::{Variants, detect};
+use super::{NOT_ONE_LINE, eprint_message, exit, single_line, write_answer, write_line, write_raw_line};
+use collect::ingest::detect_binary;
+use engine::base::humanize::group_digits;
+use locate::language::evaluate::{EvaluationSettings, LabelFigures, evaluate};
+use locate::language::labelled::{self, LabelledText};
+use locate::language::train::Training;
+use locate::language::{Variants, detect};
 
-/// Train, evaluate and try the models that tell the variants of a language apart, such as Portuguese of Portugal and of Brazil.
+/// Train, evaluate and try models that distinguish the variants of a language, such as European and Brazilian Portuguese.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:\n  twitter-updater language evaluate labelled.tsv")]
 pub(super) enum Command {
-    /// Count a model of two variants from labelled texts: text and label a line, tab separated.
+    /// Train a model of two variants from labelled texts. Each line has a text and a label, separated by a tab.
     #[command(
-        after_help = "Examples:\n  twitter-updater language train sentences.tsv --out pt.variants --source Bosque --licence CC-BY-SA-4.0\n  twitter-updater language train posts.tsv --out es.variants --language es --labels es-ES,es-MX --source own-posts --licence none\n\nA first line may name the columns (text, label). Lines with other labels are left out. Exits with 65 if lines were refused; the rest is counted. docs/communities.md explains the model."
+        after_help = "Examples:\n  twitter-updater language train sentences.tsv --out pt.variants --source Bosque --licence CC-BY-SA-4.0\n  twitter-updater language train posts.tsv --out es.variants --language es --labels es-ES,es-MX --source own-posts --licence none\n\nA first line may name the columns (text, label). Lines with other labels are left out. Exits with 65 if lines were refused; the rest is used. docs/communities.md explains the model."
     )]
     Train(Train),
-    /// Measure a model on labelled texts: precision and recall of groups of texts of one label, as one person's posts are.
+    /// Measure a model on labelled texts: precision and recall for groups of texts with one label, such as the posts of
+    /// one person.
     #[command(
-        after_help = "Examples:\n  twitter-updater language evaluate labelled.tsv\n  twitter-updater language evaluate labelled.tsv --group 1 --json | jq '.labels[0].recall'\n  twitter-updater language evaluate labelled.tsv --model my.variants --group 5\n\nIntervals (95 %) are those of other texts of the same kind: the texts are drawn with replacement, 200 times. Exits with 65 if lines were refused, or there was no text."
+        after_help = "Examples:\n  twitter-updater language evaluate labelled.tsv\n  twitter-updater language evaluate labelled.tsv --group 1 --json | jq '.labels[0].recall'\n  twitter-updater language evaluate labelled.tsv --model my.variants --group 5\n\nThe intervals (95 %) come from a bootstrap: the texts are drawn with replacement, 200 times. Exits with 65 if lines were refused, or there was no text."
     )]
     Evaluate(Evaluate),
-    /// Say the language of texts from standard input, one a line: language, confidence, log-odds of the first variant over the
-    /// second.
+    /// Print the language of each text from standard input, one text per line: language, confidence, log-odds of the
+    /// first variant over the second.
     #[command(
         after_help = "Examples:\n  cut -f1 posts.tsv | twitter-updater language detect\n  cut -f1 posts.tsv | twitter-updater language detect --json | jq .language\n\nA dash means unknown: too little text, or a language without variants."
     )]
@@ -42,25 +43,25 @@ pub(super) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Train {
-    /// The labelled texts; - for standard input.
+    /// File of the labelled texts; - for standard input.
     file: PathBuf,
     /// Write the model to this file. An existing file is replaced.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// The language, ISO 639-1.
-    #[arg(long, value_name = "CODE", value_parser = code, default_value = "pt")]
+    /// Code of the language, ISO 639-1.
+    #[arg(long, value_name = "CODE", value_parser = language_code, default_value = "pt")]
     language: String,
-    /// The labels of the two variants, the first one first.
-    #[arg(long, value_name = "ONE,OTHER", value_parser = labels, default_value = "PT-PT,PT-BR")]
+    /// Labels of the first and the second variant.
+    #[arg(long, value_name = "ONE,OTHER", value_parser = label_pair, default_value = "PT-PT,PT-BR")]
     labels: [String; 2],
     /// Source of the texts; the model contains it.
-    #[arg(long, value_name = "TEXT", value_parser = one_line)]
+    #[arg(long, value_name = "TEXT", value_parser = nonempty_line)]
     source: String,
-    /// The licence of the texts, and so of the model; it stands in the model.
-    #[arg(long, value_name = "TEXT", value_parser = one_line)]
+    /// Licence of the texts, and so of the model; the model contains it.
+    #[arg(long, value_name = "TEXT", value_parser = nonempty_line)]
     licence: String,
-    /// Take the markers (words that one variant has and the other has not) from this model. The default is the compiled-in
-    /// one if its labels are the same, otherwise none.
+    /// Take the markers (words that only one of the variants has) from this model. The default is the compiled-in model if
+    /// its labels are the same, otherwise none.
     #[arg(long, value_name = "FILE")]
     markers: Option<PathBuf>,
     /// Print the result as one JSON object.
@@ -70,51 +71,51 @@ pub(super) struct Train {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Evaluate {
-    /// The labelled texts; - for standard input.
+    /// File of the labelled texts; - for standard input.
     file: PathBuf,
-    /// The model. The default is the compiled-in one, of Portuguese.
+    /// File of the model. The default is the compiled-in model of Portuguese.
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
-    /// Texts of a group.
+    /// Number of texts per group.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     group: u32,
-    /// Groups of each label, drawn with replacement.
+    /// Number of groups per label, drawn with replacement.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     resamples: u32,
-    /// The same seed draws the same groups.
+    /// Seed of the random draw; the same seed draws the same groups.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Detect {
-    /// The model of variants. The default is the compiled-in one, of Portuguese.
+    /// File of the model of variants. The default is the compiled-in model of Portuguese.
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
 
-/// A text that stands on a line of a model.
-fn one_line(text: &str) -> Result<String, String> {
-    of_one_line(text).and_then(|text| if text.is_empty() { Err(NOT_ONE_LINE.to_owned()) } else { Ok(text) })
+/// Accepts a text that fits on one line of a model.
+fn nonempty_line(text: &str) -> Result<String, String> {
+    single_line(text).and_then(|text| if text.is_empty() { Err(NOT_ONE_LINE.to_owned()) } else { Ok(text) })
 }
 
-fn code(text: &str) -> Result<String, String> {
+fn language_code(text: &str) -> Result<String, String> {
     let is_code = (2..=3).contains(&text.len()) && text.bytes().all(|letter| letter.is_ascii_lowercase());
     if is_code { Ok(text.to_owned()) } else { Err("must be two or three small letters, like pt".to_owned()) }
 }
 
-fn labels(text: &str) -> Result<[String; 2], String> {
+fn label_pair(text: &str) -> Result<[String; 2], String> {
     match text.split_once(',') {
         Some((one, other)) if !one.is_empty() && !other.is_empty() && one != other && !other.contains(',') => {
             Ok([one.to_owned(), other.to_owned()])
         }
-        _ => Err("must be two different labels with a comma between".into()),
+        _ => Err("must be two different labels, separated by a comma".into()),
     }
 }
 
@@ -128,8 +129,8 @@ impl Command {
     }
 }
 
-/// The texts of a file, and the exit code: some lines may have been refused, or all.
-fn texts(file: &Path) -> Result<(Vec<Labelled>, u8)> {
+/// Reads the texts of a file. Returns them with the exit code, which reports refused lines.
+fn read_texts(file: &Path) -> Result<(Vec<LabelledText>, u8)> {
     let mut bytes = Vec::new();
     let read = if file == Path::new("-") {
         std::io::stdin().lock().read_to_end(&mut bytes).map(drop)
@@ -138,7 +139,7 @@ fn texts(file: &Path) -> Result<(Vec<Labelled>, u8)> {
     };
     read.with_context(|| format!("{} cannot be read", file.display()))?;
     let name = file.display();
-    if let Some(what) = no_text(&bytes) {
+    if let Some(what) = detect_binary(&bytes) {
         eprint_message(&format!("{name} is {what}"));
         return Ok((Vec::new(), exit::INPUT));
     }
@@ -150,18 +151,17 @@ fn texts(file: &Path) -> Result<(Vec<Labelled>, u8)> {
         }
     });
     if refused > LINES_PRINTED {
-        eprint_message(&format!("{name}: {} lines were refused in all", grouped(refused)));
+        eprint_message(&format!("{name}: {} lines were refused in all", group_digits(refused)));
     }
     Ok((texts, if refused == 0 { 0 } else { exit::INPUT }))
 }
 
-fn model(file: Option<&PathBuf>) -> Result<Variants> {
+fn read_model(file: Option<&PathBuf>) -> Result<Variants> {
     let Some(file) = file else { return Ok(Variants::shipped().clone()) };
     let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
     Variants::parse(&text).map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))
 }
 
-/// The answer of `train`.
 #[derive(Debug, Serialize)]
 struct Trained {
     texts: [usize; 2],
@@ -173,10 +173,10 @@ struct Trained {
 impl Train {
     fn run(self) -> Result<u8> {
         let out = NewFile::begin(&self.out)?;
-        let (texts, code) = texts(&self.file)?;
+        let (texts, code) = read_texts(&self.file)?;
         let shipped = Variants::shipped();
         let markers = match &self.markers {
-            Some(file) => model(Some(file))?.markers().to_vec(),
+            Some(file) => read_model(Some(file))?.markers().to_vec(),
             None if shipped.labels() == [self.labels[0].as_str(), self.labels[1].as_str()] => {
                 shipped.markers().to_vec()
             }
@@ -194,20 +194,19 @@ impl Train {
         let summary = format!(
             "{}: {} n-grams of {} {} and {} {} texts, {} markers, {} bytes",
             self.out.display(),
-            grouped(answer.grams as u64),
-            grouped(counts[0] as u64),
+            group_digits(answer.grams as u64),
+            group_digits(counts[0] as u64),
             trained.labels()[0],
-            grouped(counts[1] as u64),
+            group_digits(counts[1] as u64),
             trained.labels()[1],
             answer.markers,
-            grouped(answer.bytes as u64),
+            group_digits(answer.bytes as u64),
         );
         write_answer(self.json, &answer, &summary)?;
         Ok(code)
     }
 }
 
-/// The answer of `evaluate`.
 #[derive(Debug, Serialize)]
 struct Evaluated {
     group: u32,
@@ -217,9 +216,10 @@ struct Evaluated {
 
 impl Evaluate {
     fn run(self) -> Result<u8> {
-        let model = model(self.model.as_ref())?;
-        let (texts, mut code) = texts(&self.file)?;
-        let how = Evaluation { group: self.group as usize, resamples: self.resamples as usize, seed: self.seed };
+        let model = read_model(self.model.as_ref())?;
+        let (texts, mut code) = read_texts(&self.file)?;
+        let how =
+            EvaluationSettings { group: self.group as usize, resamples: self.resamples as usize, seed: self.seed };
         let labels = evaluate(&model, &texts, how);
         if code == 0 && labels.iter().all(|of| of.texts == 0) {
             code = exit::INPUT;
@@ -232,7 +232,7 @@ impl Evaluate {
 }
 
 fn table(labels: &[LabelFigures], [first, second]: [&str; 2], how: &Evaluate) -> String {
-    let mut text = format!("{} groups of {} texts of each label\n", grouped(how.resamples.into()), how.group);
+    let mut text = format!("{} groups of {} texts of each label\n", group_digits(how.resamples.into()), how.group);
     let percent = |share: Option<f64>| share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", share * 100.0));
     let with = |share: Option<f64>, interval: Option<[f64; 2]>| match interval {
         Some([from, to]) if share.is_some() => {
@@ -253,13 +253,12 @@ fn table(labels: &[LabelFigures], [first, second]: [&str; 2], how: &Evaluate) ->
             text,
             "{:<12}{:>8}{as_first:>12}{as_second:>12}{open:>8}{precision:>24}{recall:>24}",
             of.label,
-            grouped(of.texts as u64)
+            group_digits(of.texts as u64)
         );
     }
     text
 }
 
-/// The answer of `detect`, for one text.
 #[derive(Debug, Serialize)]
 struct Detection {
     language: Option<&'static str>,
@@ -271,7 +270,7 @@ struct Detection {
 
 impl Detect {
     fn run(self) -> Result<u8> {
-        let model = model(self.model.as_ref())?;
+        let model = read_model(self.model.as_ref())?;
         let mut input = std::io::stdin().lock();
         let mut line = Vec::new();
         loop {
@@ -289,13 +288,13 @@ impl Detect {
                 grams: weight.map(|weight| weight.grams),
                 markers: weight.map(|weight| weight.markers),
             };
-            self.tell(&answer)?;
+            self.print(&answer)?;
         }
     }
 
-    fn tell(&self, answer: &Detection) -> Result<()> {
+    fn print(&self, answer: &Detection) -> Result<()> {
         if self.json {
-            return write_line_as_it_is(&serde_json::to_string(answer)?);
+            return write_raw_line(&serde_json::to_string(answer)?);
         }
         let dash = || "-".to_owned();
         let confidence = answer.confidence.map_or_else(dash, |share| format!("{share:.2}"));

@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand, and the exit codes.
 //!
-//! Each file holds the arguments of its subcommand, the help texts, and a `run` that does the work. Code shared by
-//! several subcommands is here and in `start.rs`, such as the argument of the roles (`Listen`).
+//! Each file has the arguments of its subcommand, the help texts, and a `run` that does the work. Shared code is here
+//! and in `start.rs`.
 
 mod accounts;
 mod check;
@@ -9,6 +9,7 @@ mod community;
 mod completions;
 mod credentials;
 mod dead;
+#[cfg(feature = "demo")]
 mod demo;
 mod enqueue;
 mod export;
@@ -27,6 +28,7 @@ mod rebuild;
 mod refresh;
 mod refusals;
 mod schedule;
+#[cfg(feature = "demo")]
 mod simulator;
 mod start;
 mod starter;
@@ -42,20 +44,22 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
-use self::start::{Listen, Needed, Options, duration, warn_of_settings};
+use self::start::{
+    Listen, NeededServices, Options, Patience, PipelineChoice, RoleArguments, duration, warn_of_settings,
+};
 use crate::app::{self, Unavailable};
-use crate::base::humanize::printable;
-use crate::config::{BadConfig, BadConfigs};
-use crate::engine::queue::QueueError;
-use crate::ingest::{EnqueueError, StarterError};
-use crate::ops::export::NoSuchFormat;
+use crate::ops::export::FormatError;
 use crate::ops::report::plan::BadTweetsPerDay;
-use crate::pipelines::registry::Registry;
-use crate::store::StoreError;
+use collect::config::{BadConfig, BadConfigs};
+use collect::ingest::{EnqueueError, StarterError};
+use collect::pipelines::registry::Registry;
+use engine::base::humanize::printable;
+use engine::queue::QueueError;
+use store::StoreError;
 
-/// Exit codes of the process, those of `sysexits.h` where it has one that fits.
+/// Exit codes of the process, from `sysexits.h` if possible.
 pub mod exit {
-    /// Another failure; the message says which.
+    /// Another failure; the message explains it.
     pub const FAILED: u8 = 1;
     /// The configuration or the command line is invalid.
     pub const USAGE: u8 = 64;
@@ -65,7 +69,7 @@ pub mod exit {
     pub const UNAVAILABLE: u8 = 69;
 }
 
-/// The command line asks for what there is not: exit code 64.
+/// The command line is invalid: exit code 64.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct BadUsage(String);
@@ -78,19 +82,19 @@ impl BadUsage {
 
 const NOT_ONE_LINE: &str = "must be a text of one line";
 
-/// A text that is kept and shown again, so it has no control characters.
-fn of_one_line(text: &str) -> Result<String, String> {
+/// Accepts a text without control characters, because it is stored and shown again.
+fn single_line(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.contains(char::is_control) { Err(NOT_ONE_LINE.to_owned()) } else { Ok(text.to_owned()) }
 }
 
-/// Re-fetches the counts and text of the posts you store, each as often as its age deserves, within your API quota.
+/// Fetches the counts and text of your stored posts again, each as often as its age requires, within your API quota.
 #[derive(Debug, Parser)]
 #[command(
     name = "twitter-updater",
     version,
     arg_required_else_help = true,
-    after_help = "Begin with:\n  twitter-updater demo\n\nSettings come from --config or from the environment: updater.buffer_ttl is TWITTER_UPDATER__UPDATER__BUFFER_TTL. `check` prints all of them.\nExit codes: 0 done; 1 another error, see the message; 64 the configuration or the command line is invalid; 65 some of the input was refused; 69 a service is down, or a credential does not work."
+    after_help = "Start with:\n  twitter-updater demo\n\nSettings come from --config or from the environment: updater.buffer_ttl is TWITTER_UPDATER__UPDATER__BUFFER_TTL. `check` prints all of them.\nExit codes: 0 done; 1 another error, see the message; 64 the configuration or the command line is invalid; 65 some of the input was refused; 69 a service is down, or a credential does not work."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -102,6 +106,7 @@ pub struct Cli {
 // In the order of the help.
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "demo")]
     Demo(demo::Arguments),
     Enqueue(enqueue::Arguments),
     #[command(subcommand)]
@@ -111,17 +116,17 @@ enum Command {
     #[command(subcommand)]
     Forget(forget::Command),
     Export(export::Arguments),
-    /// Keep posts fresh. Run as many updaters as you like, on any number of machines.
+    /// Look up posts again and again, to keep them up to date. You may run any number of updaters, on several machines.
     #[command(after_help = updater::EXAMPLES)]
-    Updater(Listen),
-    /// Accept posts (POST /tweets) and accounts (POST /accounts) over HTTP from an existing ingest; the answer is 202
-    /// when store and queue have them.
+    Updater(RoleArguments),
+    /// Accept posts (POST /tweets) and accounts (POST /accounts) over HTTP from an existing ingest. It answers 202 when
+    /// store and queue have them.
     #[command(after_help = starter::EXAMPLES)]
-    Starter(Listen),
-    /// Poll timelines for new posts and put them into the queue: searches, users, lists, home.
+    Starter(RoleArguments),
+    /// Poll sources (searches, users, lists, home) for new posts, and put them into the queue.
     #[command(after_help = poll::EXAMPLES)]
-    Poll(Listen),
-    /// Serve the page and the metrics of the whole queue: /metrics for Prometheus, /status as JSON. One is enough.
+    Poll(RoleArguments),
+    /// Serve the page and the metrics of the whole queue: /metrics for Prometheus, /status as JSON. One process is enough.
     #[command(after_help = ops::EXAMPLES)]
     Ops(Listen),
     Health(health::Arguments),
@@ -131,40 +136,31 @@ enum Command {
     Rebuild(rebuild::Arguments),
     Refresh(refresh::Arguments),
     Prune(prune::Arguments),
-    #[command(subcommand)]
-    Dead(dead::Command),
+    Dead(dead::Arguments),
     Credentials(credentials::Arguments),
     Plan(plan::Arguments),
-    #[command(subcommand)]
-    Schedule(schedule::Command),
+    Schedule(schedule::Arguments),
     #[command(subcommand)]
     Language(language::Command),
     Check(check::Arguments),
     Migrate(migrate::Arguments),
+    #[cfg(feature = "demo")]
     Simulator(simulator::Arguments),
     Completions(completions::Arguments),
 }
 
 async fn run(Cli { options, command }: Cli) -> Result<u8> {
-    if options.names_pipeline() && !command.takes_pipeline() {
-        return BadUsage::because(match command {
-            Command::Status(_) => "status takes no --pipeline: it prints all pipelines; --provider selects a network",
-            _ => {
-                "this command takes no --pipeline: credentials, dead, enqueue, export, pause, prune, rebuild, refresh, resume and \
-                 schedule do"
-            }
-        });
-    }
     match command {
+        #[cfg(feature = "demo")]
         Command::Demo(demo) => demo.run(options).await,
         Command::Enqueue(enqueue) => enqueue.run(options).await,
         Command::Accounts(accounts) => accounts.run(options).await,
         Command::Community(community) => community.run(options).await,
         Command::Forget(forget) => forget.run(options).await,
         Command::Export(export) => export.run(options).await,
-        Command::Updater(listen) => updater::run(listen, options).await,
-        Command::Starter(listen) => starter::run(listen, options).await,
-        Command::Poll(listen) => poll::run(listen, options).await,
+        Command::Updater(arguments) => updater::run(arguments, options).await,
+        Command::Starter(arguments) => starter::run(arguments, options).await,
+        Command::Poll(arguments) => poll::run(arguments, options).await,
         Command::Ops(listen) => ops::run(listen, options).await,
         Command::Health(health) => health.run().await,
         Command::Status(status) => status.run(options).await,
@@ -180,27 +176,9 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
         Command::Language(language) => language.run(),
         Command::Check(check) => check.run(options),
         Command::Migrate(migrate) => migrate.run(options).await,
+        #[cfg(feature = "demo")]
         Command::Simulator(simulator) => simulator.run(options).await,
         Command::Completions(completions) => completions.run(),
-    }
-}
-
-impl Command {
-    /// Returns true if it works on one pipeline that can be named.
-    fn takes_pipeline(&self) -> bool {
-        matches!(
-            self,
-            Self::Credentials(_)
-                | Self::Dead(_)
-                | Self::Enqueue(_)
-                | Self::Export(_)
-                | Self::Pause(_)
-                | Self::Prune(_)
-                | Self::Rebuild(_)
-                | Self::Refresh(_)
-                | Self::Resume(_)
-                | Self::Schedule(_)
-        )
     }
 }
 
@@ -210,7 +188,7 @@ pub fn main() -> ExitCode {
     main_with(Registry::default(), std::env::args_os())
 }
 
-/// The same with these kinds of pipelines; the first argument is the program's name.
+/// Runs the command line `arguments` with these kinds of pipelines; the first argument is the program's name.
 #[must_use]
 pub fn main_with(registry: Registry, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut cli = match Cli::try_parse_from(arguments) {
@@ -223,23 +201,23 @@ pub fn main_with(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
         }
     };
     cli.options.registry = registry;
-    match run_to_the_end(cli) {
+    match run_in_runtime(cli) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => failed(&error),
+        Err(error) => report_failure(&error),
     }
 }
 
-fn run_to_the_end(mut cli: Cli) -> Result<u8> {
+fn run_in_runtime(mut cli: Cli) -> Result<u8> {
     app::raise_open_files_limit();
     app::forbid_core_dumps();
-    app::enough_files_may_be_open(None)?;
+    app::check_open_files_limit(None)?;
     // Before a second thread exists: a thread inherits the cores of its parent. The role reports errors of the
     // settings.
     if matches!(cli.command, Command::Updater(_))
         && let Ok((examined, _)) = cli.options.examine(&[])
-        && let Ok(settings) = examined.sound()
+        && let Ok(settings) = examined.into_valid()
     {
-        app::keep_to_one_core(&settings);
+        app::pin_to_one_core(&settings);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(run(cli));
@@ -248,23 +226,22 @@ fn run_to_the_end(mut cli: Cli) -> Result<u8> {
     code
 }
 
-/// Prints one line on standard error (one per error in the configuration); returns the exit code for that kind of
-/// failure.
-fn failed(error: &anyhow::Error) -> ExitCode {
+/// Prints one line on standard error (one per error in the configuration), and returns the exit code.
+fn report_failure(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref() {
         Some(BadConfigs(all)) => all.iter().for_each(|wrong| eprint_message(&wrong.to_string())),
         None => eprint_message(&format!("{error:#}")),
     }
-    ExitCode::from(code_of(error))
+    ExitCode::from(exit_code(error))
 }
 
-fn code_of(error: &anyhow::Error) -> u8 {
+fn exit_code(error: &anyhow::Error) -> u8 {
     let is_usage = |cause: &(dyn std::error::Error + 'static)| {
         cause.is::<BadUsage>()
             || cause.is::<BadConfig>()
             || cause.is::<BadConfigs>()
             || cause.is::<BadTweetsPerDay>()
-            || cause.is::<NoSuchFormat>()
+            || cause.is::<FormatError>()
     };
     if error.chain().any(is_usage) {
         return exit::USAGE;
@@ -279,7 +256,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
     if service_out { exit::UNAVAILABLE } else { exit::FAILED }
 }
 
-/// The answer as JSON of a command that may reject ids.
+/// JSON answer of a command that may reject ids.
 #[derive(Debug, Serialize)]
 struct Answer<T: Serialize> {
     #[serde(flatten)]
@@ -287,21 +264,20 @@ struct Answer<T: Serialize> {
     refusals: Vec<Refused>,
 }
 
-/// An id that was rejected, and the reason.
 #[derive(Debug, Serialize)]
 struct Refused {
     id: String,
     reason: String,
 }
 
-/// Each of these ids once, in their order.
+/// Returns each id once, in the given order.
 fn distinct(ids: &[String]) -> Vec<String> {
     let mut seen = HashSet::new();
     ids.iter().filter(|id| seen.insert(*id)).cloned().collect()
 }
 
 /// Prints each rejected id on standard error; with `json`, keeps it for the answer.
-fn note_refused(json: bool, refusals: &mut Vec<Refused>) -> impl FnMut(&str, &str) {
+fn report_refused(json: bool, refusals: &mut Vec<Refused>) -> impl FnMut(&str, &str) {
     move |id, why| {
         eprint_message(&format!("{id}: {why}"));
         if json {
@@ -311,41 +287,31 @@ fn note_refused(json: bool, refusals: &mut Vec<Refused>) -> impl FnMut(&str, &st
 }
 
 /// Writes a line to standard output. A reader that stopped reading (`| head`) is no error.
-///
-/// # Errors
-/// Writing to standard output fails for another reason.
 fn write_line(line: &str) -> Result<()> {
-    write_line_as_it_is(&printable(line))
+    write_raw_line(&printable(line))
 }
 
-/// The same of JSON, which keeps every character.
-///
-/// # Errors
-/// As [`write_line`].
-fn write_line_as_it_is(line: &str) -> Result<()> {
+/// Writes a line to standard output with its control characters, for JSON.
+fn write_raw_line(line: &str) -> Result<()> {
     match writeln!(std::io::stdout(), "{line}") {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(anyhow::Error::new(error)
-                .context("the command did its work, but standard output does not take its answer"))
-        }
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(anyhow::Error::new(error)
+            .context("the command is done, but its answer cannot be written to standard output")),
         _ => Ok(()),
     }
 }
 
 /// Writes the answer of a command: one JSON object, or the text for people.
-///
-/// # Errors
-/// As [`write_line`].
 fn write_answer(json: bool, answer: &impl Serialize, text: &str) -> Result<()> {
-    if json { write_line_as_it_is(&serde_json::to_string(answer)?) } else { write_line(text.trim_end()) }
+    if json { write_raw_line(&serde_json::to_string(answer)?) } else { write_line(text.trim_end()) }
 }
 
-/// Writes a line to standard error. A reader that stopped reading is no error: the exit code tells the same.
+/// Writes a line to standard error, after the program's name. A failure to write is ignored: the exit code says the
+/// same.
 fn eprint_message(line: &str) {
     eprint_line(&printable(&format!("twitter-updater: {line}")));
 }
 
-/// The same without the program's name.
+/// Writes a line to standard error, without the program's name.
 fn eprint_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,5 +1,3 @@
-//! An output file of a command.
-
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-use crate::base::private_file::{self, folder_of};
+use engine::base::private_file::{self, parent_folder};
 
 /// Output file that gets its name only when it is complete.
 pub(super) struct NewFile {
@@ -31,7 +29,7 @@ impl NewFile {
             File::options().write(true).open(&end).map(To::There)
         } else {
             // Has no name, so an interrupted command leaves nothing behind.
-            tempfile::tempfile_in(folder_of(&end)).map(|_| To::Beside(end))
+            tempfile::tempfile_in(parent_folder(&end)).map(|_| To::Beside(end))
         };
         let to = to.with_context(|| cannot(name))?;
         Ok(Self { name: name.to_owned(), to })
@@ -41,7 +39,7 @@ impl NewFile {
     pub fn write(self, text: &str) -> Result<()> {
         let written = match self.to {
             To::There(mut file) => file.write_all(text.as_bytes()),
-            To::Beside(end) => NamedTempFile::new_in(folder_of(&end)).and_then(|mut file| {
+            To::Beside(end) => NamedTempFile::new_in(parent_folder(&end)).and_then(|mut file| {
                 file.write_all(text.as_bytes())?;
                 file.as_file().sync_all()?;
                 file.persist(end)?;

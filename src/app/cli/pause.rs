@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 
-use super::{Options, write_line};
+use super::{Options, PipelineChoice, write_line};
 use crate::app::{self, Service};
-use crate::base::humanize::one_line;
+use engine::base::humanize::one_line;
 
 /// Stop calls to the API until `resume`. New posts are still accepted.
 #[derive(Debug, clap::Args)]
@@ -12,38 +12,42 @@ use crate::base::humanize::one_line;
     after_help = "Examples:\n  twitter-updater pause migration\n  twitter-updater pause --pipeline tweet:update maintenance\n\nApplies to all configured pipelines and polled timelines, or to --pipeline. Calls in flight finish, and streams stay connected. The page and `status` show the reason."
 )]
 pub(super) struct Pause {
-    /// The reason, shown by the page and `status`.
+    /// Reason, which the page and `status` show.
     #[arg(value_parser = reason)]
     reason: String,
+    #[command(flatten)]
+    choice: PipelineChoice,
 }
 
 /// Continue after a `pause`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater resume\n  twitter-updater resume --pipeline tweet:update\n\nAll pipelines and polled timelines of the settings, or the pipeline that --pipeline names."
+    after_help = "Examples:\n  twitter-updater resume\n  twitter-updater resume --pipeline tweet:update\n\nApplies to all configured pipelines and polled timelines, or to --pipeline."
 )]
-pub(super) struct Resume {}
+pub(super) struct Resume {
+    #[command(flatten)]
+    choice: PipelineChoice,
+}
 
 impl Pause {
     pub async fn run(self, options: Options) -> Result<u8> {
-        set(options, Some(&self.reason)).await
+        set(options.with_choice(&self.choice), Some(&self.reason)).await
     }
 }
 
 impl Resume {
     pub async fn run(self, options: Options) -> Result<u8> {
-        set(options, None).await
+        set(options.with_choice(&self.choice), None).await
     }
 }
 
-/// A reason in one line.
 fn reason(words: &str) -> Result<String, String> {
     Some(one_line(words)).filter(|reason| !reason.is_empty()).ok_or_else(|| "the reason is empty: give one".to_owned())
 }
 
 async fn set(options: Options, reason: Option<&str>) -> Result<u8> {
     let start = options.start(&[])?;
-    app::queue_is_there(&start.settings)?;
+    app::check_queue_file(&start.settings)?;
     let service = Service::new(&start.settings)?;
     for namespace in start.namespaces()? {
         service.queue(&namespace).await?.pause(reason).await?;

@@ -7,33 +7,33 @@ use clap::ArgGroup;
 
 use super::{BadUsage, Options, write_answer};
 use crate::app;
-use crate::base::clock;
-use crate::config::{AccountSchedule, AccountSettings, BadConfig, RelationSettings, ScheduleKind, Settings};
-use crate::engine::schedule::adaptive::budget::Normaliser;
-use crate::engine::schedule::adaptive::{Adaptive, Spend};
-use crate::engine::schedule::age::AgeTable;
-use crate::model::provider::Provider;
-use crate::model::relation::Side;
 use crate::ops::report::accounts_plan::{AccountsPlan, Network, Population};
 use crate::ops::report::lists_plan::{ListNetwork, ListPopulation, ListsPlan};
 use crate::ops::report::plan::{
     ACCOUNT_CALLS, AdaptivePlan, BadTweetsPerDay, ChecksPlan, CredentialCounts, LIST_CALLS, MASTODON_CALLS, Plan,
     TWITTER_CALLS, X_CALLS, X_LIST_CALLS,
 };
-use crate::pipelines::relations::pages;
-use crate::providers::registry::{accounts, capabilities};
+use collect::config::{AccountSchedule, AccountSettings, BadConfig, RelationSettings, ScheduleKind, Settings};
+use collect::pipelines::relations::pages;
+use engine::base::clock;
+use engine::schedule::adaptive::budget::Normaliser;
+use engine::schedule::adaptive::{Adaptive, Spend};
+use engine::schedule::age::AgeTable;
+use networks::model::provider::Provider;
+use networks::model::relation::ListKind;
+use networks::providers::registry::{accounts, capabilities};
 
-/// Calculate the credentials and storage that a number of tweets a day, of accounts, or of lists of followers needs.
+/// Calculate the credentials and the storage for a number of posts per day, of accounts, or of follower lists.
 #[derive(Debug, clap::Args)]
 #[command(
     group = ArgGroup::new("of").required(true).args(["tweets_per_day", "accounts", "followers"]),
     after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n  twitter-updater plan --accounts 100000 --active 0.5 --idle 0.3\n  twitter-updater plan --followers 10000 --list-sizes 150,700,20000\n\nUses the settings in effect: tweet_age, store.longest_unchecked, updater.lookahead, updater.buffer_ttl, the intervals of [accounts] and of [relations], and for X the price of reads. Connects to nothing."
 )]
 pub(super) struct Arguments {
-    /// New tweets per day.
+    /// New posts per day.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number)]
     tweets_per_day: Option<f64>,
-    /// Instead: accounts whose profiles are collected, for each network of the settings.
+    /// Plan for this number of accounts instead, whose profiles are collected, for each configured network.
     #[arg(
         long,
         value_name = "N",
@@ -42,7 +42,8 @@ pub(super) struct Arguments {
         conflicts_with = "tweets_per_day"
     )]
     accounts: Option<f64>,
-    /// Instead: accounts whose followers are read, or whose friends: each of the two lists has a quota of its own.
+    /// Plan for the follower lists, or the friend lists, of this number of accounts instead. Each of the two kinds has its
+    /// own quota.
     #[arg(
         long,
         value_name = "N",
@@ -52,8 +53,8 @@ pub(super) struct Arguments {
         conflicts_with_all = ["tweets_per_day", "accounts"]
     )]
     followers: Option<f64>,
-    /// Sizes of these lists in members, comma separated. Each size has the same share of the lists: 100,300,1000,20000 are
-    /// quarters.
+    /// Sizes of these lists in members, comma separated. Each size stands for the same share of the lists:
+    /// 100,300,1000,20000 for a quarter each.
     #[arg(
         long,
         value_name = "SIZES",
@@ -64,8 +65,8 @@ pub(super) struct Arguments {
         conflicts_with_all = ["tweets_per_day", "accounts"]
     )]
     list_sizes: Vec<f64>,
-    /// The share of accounts, 0 to 1, that posted within accounts.idle_after. The default is an assumption: `status` shows
-    /// yours.
+    /// Share of accounts, 0 to 1, that posted within accounts.idle_after. The default is an assumption; `status` shows your
+    /// share.
     #[arg(
         long,
         value_name = "SHARE",
@@ -74,7 +75,7 @@ pub(super) struct Arguments {
         conflicts_with_all = ["tweets_per_day", "followers"]
     )]
     active: f64,
-    /// The share of those that are silent for longer, but not for accounts.freeze_after; the rest is frozen.
+    /// Share of accounts, 0 to 1, that are silent for longer, but not for accounts.freeze_after; the rest is frozen.
     #[arg(
         long,
         value_name = "SHARE",
@@ -83,39 +84,39 @@ pub(super) struct Arguments {
         conflicts_with_all = ["tweets_per_day", "followers"]
     )]
     idle: f64,
-    /// Also calculate how many tweets a day this number of user tokens supports (900 calls per 15 minutes each), or how long
-    /// they take for all accounts, or all lists, once.
+    /// Also calculate the capacity of this number of user tokens (900 calls per 15 minutes each): posts per day, or the
+    /// time to look up all accounts, or to read all lists, once.
     #[arg(long, value_name = "U", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     user_credentials: Option<u32>,
-    /// The same for app-only tokens (300 calls per 15 minutes each); the two kinds add up.
+    /// Also calculate the capacity of this number of app-only tokens (300 calls per 15 minutes each). Both kinds add up.
     #[arg(long, value_name = "A", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     app_credentials: Option<u32>,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-/// Reads a number of the command line.
 fn number(text: &str) -> Result<f64, &'static str> {
     text.trim().parse().map_err(|_| "write a number, like 100000")
 }
 
-/// The calls of the adaptive schedule.
 const ADAPTIVE: &str =
     "\nThe adaptive schedule makes as many updates after some days, and between half and twice as many on the first.";
-const ADAPTIVE_ACCOUNTS: &str = "\nThe adaptive schedule makes about as many lookups after some days, and between half and twice as many on the first.";
-const ADAPTIVE_QUOTA: &str = "\nThis is the least: adaptive.spend = \"quota\" uses all of the quota.";
+const ADAPTIVE_ACCOUNTS: &str = "\nThe adaptive schedule makes about as many lookups after some days, and \
+    between half and twice as many on the first.";
+const ADAPTIVE_QUOTA: &str = "\nThis is the minimum: adaptive.spend = \"quota\" uses all of the quota.";
 
-const ADAPTIVE_UNKNOWN: &str = "\nIts updates and charged reads of a tweet are unknown: train adaptive.model_file again, or lengthen the intervals.";
+const ADAPTIVE_UNKNOWN: &str = "\nThe updates and charged reads per tweet of the adaptive schedule are \
+    unknown: train adaptive.model_file again, or lengthen the intervals.";
 
-const ADAPTIVE_CHECKS: &str =
-    "\nIts figures for store.longest_unchecked are of quiet tweets only. It takes these calls from busy tweets.";
+const ADAPTIVE_CHECKS: &str = "\nThe figures for store.longest_unchecked are those of quiet tweets only. The adaptive \
+     schedule takes these calls from busy tweets.";
 
-/// The longest intervals without `store.longest_unchecked`: those of quiet tweets.
-fn intervals_of_quiet(settings: &Settings) -> AgeTable {
+/// Longest intervals without `store.longest_unchecked`: those of quiet posts.
+fn quiet_intervals(settings: &Settings) -> AgeTable {
     match settings.schedule {
         ScheduleKind::Age => settings.tweet_age.clone(),
-        ScheduleKind::Adaptive => settings.tweet_age.times(settings.adaptive.slower),
+        ScheduleKind::Adaptive => settings.tweet_age.with_scaled_intervals(settings.adaptive.slower),
     }
 }
 
@@ -172,7 +173,7 @@ impl Arguments {
         // The arguments contain one or the other.
         let tweets_per_day = self.tweets_per_day.ok_or(BadTweetsPerDay(0.0))?;
         let plan_of = |ages: &AgeTable| -> Result<Plan> {
-            let plan = Plan::new(ages, tweets_per_day, app::fill(settings, capabilities))?.with_calls(calls);
+            let plan = Plan::new(ages, tweets_per_day, app::request_fill(settings, capabilities))?.with_calls(calls);
             if provider != Provider::X {
                 return Ok(plan);
             }
@@ -181,15 +182,15 @@ impl Arguments {
         };
         let mut plan = plan_of(ages)?;
         if let Some(longest) = settings.store.longest_unchecked() {
-            let without = intervals_of_quiet(settings);
-            let costs = (plan_of(&without.at_most(longest))?.costs(), plan_of(&without)?.costs());
+            let without = quiet_intervals(settings);
+            let costs = (plan_of(&without.with_max_interval(longest))?.costs(), plan_of(&without)?.costs());
             plan.checks = Some(ChecksPlan::new(longest, costs.0, costs.1));
         }
         if settings.schedule == ScheduleKind::Adaptive {
             let (model, options) = (settings.adaptive.model()?, settings.adaptive.options());
             let schedule = Adaptive::new(ages.clone(), model, options, Normaliser::default());
             let terms = (provider == Provider::X).then(|| app::read_terms(settings));
-            let lives = schedule.lives(settings.store.longest_unchecked());
+            let lives = schedule.simulate_lives(settings.store.longest_unchecked());
             plan.adaptive = lives.map(|lives| AdaptivePlan::new(lives, tweets_per_day, terms.as_ref()));
         }
         if let Some(credentials) = self.credentials() {
@@ -213,7 +214,7 @@ impl Arguments {
         };
         let network = |provider: &Provider| Network {
             name: provider.to_string(),
-            fill: app::fill(settings, accounts(provider).capabilities),
+            fill: app::request_fill(settings, accounts(provider).capabilities),
             calls: match provider {
                 Provider::Twitter | Provider::X => Some(ACCOUNT_CALLS),
                 Provider::Mastodon(_) => Some(MASTODON_CALLS),
@@ -235,7 +236,7 @@ impl Arguments {
         let population = ListPopulation::new(count, self.list_sizes.clone(), every, known_tail).map_err(BadConfig)?;
         let network = |provider: &Provider| ListNetwork {
             name: provider.to_string(),
-            pages: pages(provider, Side::Followers, settings),
+            pages: pages(provider, ListKind::Followers, settings),
             calls: match provider {
                 Provider::Twitter => Some(LIST_CALLS),
                 Provider::X => Some(X_LIST_CALLS),

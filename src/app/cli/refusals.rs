@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::ingest::{LINES_OF_ONE_REASON, ProgressDisplay};
+use collect::ingest::{LINES_OF_ONE_REASON, ProgressDisplay};
 
-/// Maximum number of rejected lines printed one by one; the summary counts all.
+/// Maximum number of printed lines; the summary counts all.
 pub(super) const LINES_PRINTED: u64 = 50;
 
 #[derive(Debug)]
@@ -16,12 +16,12 @@ pub(super) struct Refusals<'a> {
 }
 
 impl<'a> Refusals<'a> {
-    pub fn beside(display: &'a ProgressDisplay) -> Self {
+    pub fn new(display: &'a ProgressDisplay) -> Self {
         Self { display, printed: 0, reasons: HashMap::new() }
     }
 
     /// `line` counts from 1.
-    pub fn tell(&mut self, line: u64, reason: &str) {
+    pub fn print(&mut self, line: u64, reason: &str) {
         if self.printed == LINES_PRINTED {
             return;
         }

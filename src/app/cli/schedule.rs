@@ -6,26 +6,34 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 
 use super::new_file::NewFile;
-use super::{Options, write_answer};
+use super::{Options, PipelineChoice, write_answer};
 use crate::app;
-use crate::engine::schedule::adaptive::train::Training;
-use crate::ingest::ProgressDisplay;
 use crate::ops::train::Sample;
-use crate::store::export::Wanted;
+use collect::ingest::ProgressDisplay;
+use engine::schedule::adaptive::train::Training;
+use store::export::ExportFilter;
 
 /// Train the adaptive schedule from your own data.
-#[derive(Debug, Subcommand)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  twitter-updater schedule train --to my-model.toml")]
-pub(super) enum Command {
+pub(super) struct Arguments {
+    #[command(flatten)]
+    choice: PipelineChoice,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
     /// Train a model for schedule = "adaptive" from the stored counts of your posts, and compare it with the model in use.
     #[command(
-        after_help = "Examples:\n  twitter-updater schedule train --to my-model.toml\n  twitter-updater schedule train --to my-model.toml --json\n\nUses posts that were looked up within an hour of their creation and as long as tweet_age says, or less if there are too few. May run while all else runs; needs some minutes of one processor. docs/freshness.md explains the model."
+        after_help = "Examples:\n  twitter-updater schedule train --to my-model.toml\n  twitter-updater schedule train --to my-model.toml --json\n\nUses posts that were first looked up within an hour of their creation, and then for the whole time of tweet_age, or for less if there are too few. Other processes may run meanwhile. Training needs some minutes of one processor. docs/freshness.md explains the model."
     )]
     Train(Train),
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Train {
+struct Train {
     /// Write the model to this file, for adaptive.model_file. An existing file is replaced.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
@@ -34,10 +42,10 @@ pub(super) struct Train {
     json: bool,
 }
 
-impl Command {
+impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
-        let Self::Train(train) = self;
-        train.run(options).await
+        let Command::Train(train) = self.command;
+        train.run(options.with_choice(&self.choice)).await
     }
 }
 
@@ -46,12 +54,12 @@ impl Train {
         let start = options.start(&[])?;
         let (settings, pipeline) = (&start.settings, start.pipeline()?);
         let Some(histories) = pipeline.kind.histories(settings) else {
-            bail!("{}: it keeps no counts to train from", pipeline.id);
+            bail!("{}: the pipeline keeps no counts to train from", pipeline.id);
         };
         let in_use = settings.adaptive.model()?;
         let file = NewFile::begin(&self.to)?;
         let tables = app::open_tables(settings).await?;
-        let wanted = Wanted { namespace: pipeline.namespace(), ..Wanted::default() };
+        let wanted = ExportFilter { namespace: pipeline.namespace(), ..ExportFilter::default() };
         let display = ProgressDisplay::new("histories", None);
         let progress = |rows| display.show_count(rows, "rows");
         let sample = Sample::read(&*tables, &histories, &wanted, progress).await?;
@@ -65,7 +73,7 @@ impl Train {
         };
         let schedule = pipeline.schedule(settings);
         let trained = tokio::task::spawn_blocking(move || sample.train(training, &*schedule, &in_use)).await??;
-        file.write(&trained.model.text())?;
+        file.write(&trained.model.to_toml())?;
         let to = self.to.display();
         let text = format!(
             "{trained}\nWritten to {to}. To use it: schedule = \"adaptive\" and adaptive.model_file = \"{to}\""

@@ -9,11 +9,12 @@ use anyhow::{Result, bail};
 
 use super::start::address;
 use super::{Options, duration, write_line};
-use crate::config::Settings;
-use crate::ingest::Moment;
-use crate::model::provider::Provider;
-use crate::quota::{AppToken, Credential, CredentialKind, UserKeys};
-use crate::simulator::{
+use crate::app::simulator_options;
+use collect::config::Settings;
+use collect::ingest::Moment;
+use engine::quota::{AppToken, Credential, CredentialKind, UserKeys};
+use networks::model::provider::Provider;
+use simulator::{
     self, MOST_ACCOUNTS, MOST_FOLLOWERS, MOST_IN_COMMUNITIES, SimulatedCredential, SimulatedKeys, SimulatorOptions,
 };
 
@@ -23,7 +24,7 @@ use crate::simulator::{
     after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/\n  twitter-updater simulator --account-changes 1h --accounts-gone 0.05 --account-away 6h --accounts-since 7d\n  twitter-updater simulator --accounts 1048576 --follow-changes 1h --count-follows --cursors-last 15m\n  twitter-updater simulator --communities --accounts 20000"
 )]
 pub(super) struct Arguments {
-    /// The address; port 0 takes a free port.
+    /// Address to listen at; port 0 takes a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = address)]
     listen: SocketAddr,
     /// Serve only the recorded tweets in this folder's JSON files.
@@ -38,37 +39,37 @@ pub(super) struct Arguments {
 /// The lives of the simulated accounts. By default they never change.
 #[derive(Debug, clap::Args)]
 struct Accounts {
-    /// Accounts that can be looked up; the first 32,768 write the posts. [default: 32768]
+    /// Number of accounts that can be looked up; the first 32,768 write the posts. [default: 32768]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_ACCOUNTS))]
     accounts: Option<u64>,
-    /// The mean time between two changes of an account's profile; its counts move, too.
+    /// Mean time between two changes of an account's profile; its counts change, too.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     account_changes: Option<Duration>,
-    /// The share of accounts, 0 to 0.5, that are suspended or deactivated at a time.
+    /// Share of accounts, 0 to 0.5, that are suspended or deactivated at any time.
     #[arg(long, value_name = "SHARE", value_parser = |text: &str| number(text, 0.0..=0.5))]
     accounts_gone: Option<f64>,
-    /// The mean time for which an account is away. [default: 1day]
+    /// Mean duration of an account's absence. [default: 1day]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     account_away: Option<Duration>,
-    /// The share of absences, 0 to 1, that are for good: the account is deleted.
+    /// Share of absences, 0 to 1, that are permanent: the account is deleted.
     #[arg(long, value_name = "SHARE", value_parser = |text: &str| number(text, 0.0..=1.0))]
     accounts_deleted: Option<f64>,
-    /// The time from which on accounts change and are away: 2h (ago), or 2026-01-31T08:00:00Z. [default: 2026-01-01T00:00:00Z]
+    /// Start of the accounts' changes and absences: 2h (ago), or 2026-01-31T08:00:00Z. [default: 2026-01-01T00:00:00Z]
     #[arg(long, value_name = "TIME")]
     accounts_since: Option<Moment>,
-    /// Posts a second of each account, 0.001 to 500. [default: 1]
+    /// Posts per second of each account, 0.001 to 500. [default: 1]
     #[arg(long, value_name = "N", value_parser = |text: &str| number(text, 0.001..=500.0))]
     posts_per_second: Option<f64>,
-    /// Accounts post by rates and hours of their own, in days that last this long. [default: each posts evenly]
+    /// Length of a simulated day, in which each account posts at its own rate and hours. [default: each posts evenly]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     posting_day: Option<Duration>,
-    /// Accounts are of planted groups (pt-PT, pt-BR, es, en), which their profiles, posts and follows show.
+    /// Divide the accounts into planted groups (pt-PT, pt-BR, es, en), which their profiles, posts and follows show.
     #[arg(long)]
     communities: bool,
 }
 
 impl Accounts {
-    fn over(self, options: SimulatorOptions) -> SimulatorOptions {
+    fn merge_into(self, options: SimulatorOptions) -> SimulatorOptions {
         SimulatorOptions {
             accounts: self.accounts.unwrap_or(options.accounts),
             account_changes: self.account_changes.unwrap_or(options.account_changes),
@@ -87,31 +88,31 @@ impl Accounts {
 /// The simulated lists of followers and friends. By default they never change.
 #[derive(Debug, clap::Args)]
 struct Follows {
-    /// The mean time between two new followers of an account; as many end their follows.
+    /// Mean time between two new followers of an account; follows end at the same rate.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     follow_changes: Option<Duration>,
-    /// The most followers of an account; never more than half of the accounts. [default: 300000]
+    /// Maximum number of followers of an account; at most half of the accounts. [default: 300000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=MOST_FOLLOWERS))]
     most_followers: Option<u64>,
-    /// Profiles state the numbers of followers and friends that the lists have, and not made-up ones.
+    /// State the sizes of the lists as the numbers of followers and friends in profiles, instead of invented numbers.
     #[arg(long)]
     count_follows: bool,
-    /// The time for which a list takes a cursor; after it, the cursor is refused. [default: without end]
+    /// Lifetime of a list's cursor; after it, the cursor is refused. [default: unlimited]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     cursors_last: Option<Duration>,
-    /// The share of accounts, 0 to 1, whose lists give the cursor of their second page again and again.
+    /// Share of accounts, 0 to 1, whose lists return the cursor of their second page without end.
     #[arg(long, value_name = "SHARE", value_parser = |text: &str| number(text, 0.0..=1.0))]
     cursors_repeat: Option<f64>,
-    /// The share of accounts, 0 to 1, that hide their lists (Mastodon).
+    /// Share of accounts, 0 to 1, that hide their lists (Mastodon).
     #[arg(long, value_name = "SHARE", value_parser = |text: &str| number(text, 0.0..=1.0))]
     lists_hidden: Option<f64>,
-    /// The share of accounts, 0 to 1, that are of another server, which shows half of their follows (Mastodon).
+    /// Share of accounts, 0 to 1, that are on another server, which shows half of their follows (Mastodon).
     #[arg(long, value_name = "SHARE", value_parser = |text: &str| number(text, 0.0..=1.0))]
     accounts_remote: Option<f64>,
 }
 
 impl Follows {
-    fn over(self, options: SimulatorOptions) -> SimulatorOptions {
+    fn merge_into(self, options: SimulatorOptions) -> SimulatorOptions {
         SimulatorOptions {
             follow_changes: self.follow_changes.unwrap_or(options.follow_changes),
             most_followers: self.most_followers.unwrap_or(options.most_followers),
@@ -137,23 +138,24 @@ impl Arguments {
         let settings = &start.settings;
         let options = SimulatorOptions {
             replay: self.replay,
-            ..self.follows.over(self.accounts.over(settings.simulator.clone()))
+            ..self.follows.merge_into(self.accounts.merge_into(simulator_options(&settings.simulator)))
         };
         if options.communities && options.accounts > MOST_IN_COMMUNITIES {
-            bail!("--communities is for up to {MOST_IN_COMMUNITIES} accounts; give fewer with --accounts");
+            bail!("--communities is for up to {MOST_IN_COMMUNITIES} accounts; lower --accounts");
         }
-        let options = if options.check_credentials { only_known(settings, options)? } else { options };
+        let options =
+            if options.check_credentials { admit_configured_credentials(settings, options)? } else { options };
         let running = simulator::start(self.listen, options).await?;
         // First line: the address for twitter.api, x.api, bluesky.api, or an instance's.
         write_line(&format!("simulated API at {}", running.base_url()))?;
-        start.stop.draining().await;
+        start.stop.wait_for_drain().await;
         running.stop().await;
         Ok(0)
     }
 }
 
 /// Admits only the credentials of the settings.
-fn only_known(settings: &Settings, options: SimulatorOptions) -> Result<SimulatorOptions> {
+fn admit_configured_credentials(settings: &Settings, options: SimulatorOptions) -> Result<SimulatorOptions> {
     let instances = settings.mastodon.instances.keys().cloned().map(Provider::Mastodon);
     let (mut bearer_tokens, mut credentials) = (Vec::new(), Vec::new());
     for provider in [Provider::Twitter, Provider::X].into_iter().chain(instances) {
@@ -177,7 +179,7 @@ fn only_known(settings: &Settings, options: SimulatorOptions) -> Result<Simulato
     }
     if bearer_tokens.is_empty() && credentials.is_empty() {
         bail!(
-            "simulator.check_credentials is on and no credential is named: add one under [twitter.credentials.NAME] or \
+            "simulator.check_credentials is on, and the settings have no credential: add one under [twitter.credentials.NAME] or \
              [x.credentials.NAME], or turn it off"
         );
     }

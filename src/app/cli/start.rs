@@ -6,27 +6,25 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::app::{self, Follower, LogLevel, Role, Shared};
-use crate::base::clock::Stopwatch;
-use crate::base::shutdown::{Hangup, Stop};
-use crate::base::supervise;
-use crate::config::{BadConfig, Examined, Files, Settings};
-use crate::model::pipeline_id::PipelineId;
-use crate::pipelines::kind::Registered;
-use crate::pipelines::posts::posts_of;
-use crate::pipelines::registry::Registry;
-use crate::providers::proxy::ignored_variable;
+use crate::app::{self, ConfigFollower, LogLevel, Role, SharedServices};
+use collect::config::{BadConfig, ExaminedSettings, Files, Settings};
+use collect::pipelines::kind::RegisteredPipeline;
+use collect::pipelines::posts::posts_pipeline;
+use collect::pipelines::registry::Registry;
+use engine::base::clock::Stopwatch;
+use engine::base::shutdown::{Hangup, Stop};
+use engine::base::supervise;
+use networks::model::pipeline_id::PipelineId;
+use networks::providers::proxy::ignored_variable;
 
-/// The environment's name for --config.
+/// Environment variable for --config.
 const CONFIG_VARIABLE: &str = "TWITTER_UPDATER_CONFIG";
 
 /// Pause between two checks of the services.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The services that a command needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needed {
-    /// The database.
+pub(super) enum NeededServices {
     Database,
     /// The queues, and the store with its tables.
     Everything,
@@ -35,24 +33,36 @@ pub(super) enum Needed {
 // A doc comment here would replace the first line of the help.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// A configuration file, or a folder, whose *.toml files are read in the order of their names. It overrides the
-    /// defaults, and the environment overrides both. The default is TWITTER_UPDATER_CONFIG.
+    /// Configuration file, or a folder whose *.toml files are read in the order of their names. It overrides the defaults,
+    /// and the environment overrides both. The default is TWITTER_UPDATER_CONFIG.
     #[arg(long, global = true, value_name = "PATH")]
     config: Option<PathBuf>,
-    /// The network: twitter, x, mastodon:NAME or bluesky. Overrides the setting providers.
+    /// Network: twitter, x, mastodon:NAME or bluesky. Overrides the setting providers.
     #[arg(long, global = true, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Wait this long for services that are not up yet, instead of exiting with 69 at once: updater, starter, poll,
-    /// rebuild and migrate.
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
-    wait: Option<Duration>,
-    /// Only this pipeline, named as in `status`. Default: all, for pause, rebuild and resume; that of the posts, for
-    /// credentials, dead, enqueue, export, prune, refresh and schedule. Other commands refuse it.
-    #[arg(long, global = true, value_name = "NAME")]
-    pipeline: Option<String>,
-    /// All kinds of pipelines.
+    #[arg(skip)]
+    patience: Patience,
+    #[arg(skip)]
+    choice: PipelineChoice,
     #[arg(skip)]
     pub registry: Registry,
+}
+
+// Option of the commands that need services. A doc comment here would replace the first line of their help.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(super) struct Patience {
+    /// Wait up to this time for services that are not up yet, instead of exiting with 69 at once.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    wait: Option<Duration>,
+}
+
+// Option of the commands that work on a pipeline. A doc comment here would replace the first line of their help.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct PipelineChoice {
+    /// Work only on this pipeline, named as in `status`. The default is all pipelines for pause, rebuild and resume, and
+    /// that of the posts for other commands.
+    #[arg(long, global = true, value_name = "NAME")]
+    pipeline: Option<String>,
 }
 
 // Address of a role. A doc comment here would replace the first line of the help.
@@ -64,15 +74,28 @@ pub(super) struct Listen {
     listen: Option<SocketAddr>,
 }
 
+// Options of a role that needs its services. A doc comment here would replace the first line of the help.
+#[derive(Debug, clap::Args)]
+pub(super) struct RoleArguments {
+    #[command(flatten)]
+    listen: Listen,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+impl RoleArguments {
+    /// Starts a role that needs queues and store. A service that is still down after `--wait` is an error.
+    pub async fn role(self, options: Options) -> Result<Role> {
+        self.listen.role(options.with_patience(self.patience), Some(NeededServices::Everything)).await
+    }
+}
+
 impl Listen {
-    /// The start of a role: of a process that runs until it is stopped.
-    ///
-    /// # Errors
-    /// As [`Options::start`]; a signal handler cannot be installed, or a service is still down after the time of `--wait`.
-    pub async fn role(self, options: Options, needed: Option<Needed>) -> Result<Role> {
+    /// Starts a role: a process that runs until it is stopped.
+    pub async fn role(self, options: Options, needed: Option<NeededServices>) -> Result<Role> {
         let start = options.start(&[])?;
         warn_of_settings(&start.settings);
-        start.stop.on_signals(start.settings.updater.drain_deadline, Hangup::Reads)?;
+        start.stop.listen_for_signals(start.settings.updater.drain_deadline, Hangup::Reads)?;
         supervise::end_at_other_panics();
         app::print_tasks_on_quit()?;
         if let Some(needed) = needed {
@@ -84,38 +107,36 @@ impl Listen {
 }
 
 impl Options {
-    /// Returns true if `--pipeline` names one.
-    pub fn names_pipeline(&self) -> bool {
-        self.pipeline.is_some()
+    pub fn with_patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
     }
 
-    /// Reads the configuration files and finds everything that is wrong with the settings. `layers` go over the
-    /// defaults and below the files.
-    ///
-    /// # Errors
-    /// A file cannot be read.
-    pub fn examine(&mut self, layers: &[&'static str]) -> Result<(Examined, Files), BadConfig> {
-        self.config = configuration(self.config.take())?;
+    pub fn with_choice(self, choice: &PipelineChoice) -> Self {
+        Self { choice: choice.clone(), ..self }
+    }
+
+    /// Reads the configuration files, and finds all errors of the settings. `layers` override the defaults; files override
+    /// `layers`. Only an unreadable file is an error.
+    pub fn examine(&mut self, layers: &[&'static str]) -> Result<(ExaminedSettings, Files), BadConfig> {
+        self.config = config_path(self.config.take())?;
         let files = Files::read(self.config.as_deref())?;
         Ok((Settings::examine(layers, &files, self.provider.as_deref()), files))
     }
 
-    /// The start of a command. `layers` as for [`Options::examine`].
-    ///
-    /// # Errors
-    /// The settings are invalid, or the process may open too few files.
-    pub fn start(mut self, layers: &'static [&'static str]) -> Result<Start> {
+    /// Starts a command. `layers` as in [`Options::examine`]. Invalid settings, and a too low limit of open files, are
+    /// errors.
+    pub fn start(mut self, layers: &'static [&'static str]) -> Result<StartedCommand> {
         let (examined, files) = self.examine(layers)?;
-        let settings = examined.sound()?;
-        app::enough_files_may_be_open(Some(&settings))?;
+        let settings = examined.into_valid()?;
+        app::check_open_files_limit(Some(&settings))?;
         let log = app::start_logging(&settings)?;
         let registry = self.registry.clone();
-        Ok(Start { settings, stop: Stop::new(), registry, options: self, layers, files, log })
+        Ok(StartedCommand { settings, stop: Stop::new(), registry, options: self, layers, files, log })
     }
 }
 
-/// A command with its settings read and its log started.
-pub(super) struct Start {
+/// Command with its settings read and its log started.
+pub(super) struct StartedCommand {
     pub settings: Settings,
     pub stop: Stop,
     pub registry: Registry,
@@ -125,24 +146,18 @@ pub(super) struct Start {
     log: LogLevel,
 }
 
-impl Start {
-    /// The pipeline given by `--pipeline`; by default the posts of the only provider.
-    ///
-    /// # Errors
-    /// No pipeline has that name, or there are several providers.
-    pub fn pipeline(&self) -> Result<Registered, BadConfig> {
-        match &self.options.pipeline {
-            Some(name) => self.registry.named(&self.settings, name),
-            None => Ok(posts_of(&self.settings.provider()?)),
+impl StartedCommand {
+    /// Pipeline given by `--pipeline`; by default the posts of the only provider.
+    pub fn pipeline(&self) -> Result<RegisteredPipeline, BadConfig> {
+        match &self.options.choice.pipeline {
+            Some(name) => self.registry.find(&self.settings, name),
+            None => Ok(posts_pipeline(&self.settings.provider()?)),
         }
     }
 
-    /// The same, and no further one; where its items have no table of that name and the command line names none, the first
-    /// pipeline of that provider whose items have one, and the names of all further ones.
-    ///
-    /// # Errors
-    /// As [`Start::pipeline`].
-    pub fn pipelines_with(&self, table: &str) -> Result<(Registered, Vec<String>), BadConfig> {
+    /// Returns the pipeline of [`StartedCommand::pipeline`] if its items have that table, or if `--pipeline` names it.
+    /// Otherwise returns the first pipeline of that provider with the table, and the names of the others.
+    pub fn pipelines_with(&self, table: &str) -> Result<(RegisteredPipeline, Vec<String>), BadConfig> {
         let named = self.pipeline()?;
         if self.names_pipeline() || named.table(table).is_some() {
             return Ok((named, Vec::new()));
@@ -153,22 +168,19 @@ impl Start {
         Ok((first, with.map(|of| of.namespace()).collect()))
     }
 
-    /// Returns true if `--pipeline` names one.
+    /// Returns true if the command line selects one pipeline by name.
     pub fn names_pipeline(&self) -> bool {
-        self.options.names_pipeline()
+        self.options.choice.pipeline.is_some()
     }
 
-    /// The pipeline given by `--pipeline`; by default all that call an API: those of the settings, and the polled
-    /// timelines.
-    ///
-    /// # Errors
-    /// No pipeline has that name, or a setting is invalid.
+    /// Namespace of the pipeline given by `--pipeline`; by default those of all pipelines that call an API: the configured
+    /// ones, and the polled timelines.
     pub fn namespaces(&self) -> Result<Vec<String>> {
         let Self { settings, registry, .. } = self;
-        if let Some(name) = &self.options.pipeline {
-            return Ok(vec![registry.named(settings, name)?.namespace()]);
+        if let Some(name) = &self.options.choice.pipeline {
+            return Ok(vec![registry.find(settings, name)?.namespace()]);
         }
-        let mut all: Vec<String> = registry.pipelines(settings)?.iter().map(Registered::namespace).collect();
+        let mut all: Vec<String> = registry.pipelines(settings)?.iter().map(RegisteredPipeline::namespace).collect();
         if !settings.poll.sources.is_empty() {
             for (provider, endpoints) in app::sources(settings)? {
                 all.extend(endpoints.keys().map(|endpoint| PipelineId::timelines(&provider, endpoint).to_string()));
@@ -178,59 +190,56 @@ impl Start {
     }
 
     /// Stops in two steps at SIGTERM, SIGINT or SIGHUP. Without this call a signal ends the process at once.
-    ///
-    /// # Errors
-    /// The signal handlers cannot be installed.
     pub fn stop_on_signals(&self) -> Result<()> {
-        Ok(self.stop.on_signals(self.settings.updater.drain_deadline, Hangup::Stops)?)
+        Ok(self.stop.listen_for_signals(self.settings.updater.drain_deadline, Hangup::Stops)?)
     }
 
-    /// Waits for the services as long as `--wait` allows, or until it is to stop; returns at once without that option.
-    ///
-    /// # Errors
-    /// A service is still down after that time, or the settings are wrong: waiting does not correct those.
-    pub async fn wait_for(&self, needed: Needed) -> Result<()> {
-        let Some(patience) = self.options.wait else { return Ok(()) };
+    /// Waits for the services as long as `--wait` allows, or until a stop; without that option it returns at once. Wrong
+    /// settings are an error at once: waiting does not correct them.
+    pub async fn wait_for(&self, needed: NeededServices) -> Result<()> {
+        let Some(patience) = self.options.patience.wait else { return Ok(()) };
         let Self { settings, stop, registry, .. } = self;
         let watch = Stopwatch::start();
-        let mut said = String::new();
+        let mut last_reason = String::new();
         loop {
-            let looked = stop.token().run_until_cancelled(look(settings, registry, needed)).await;
-            let Some(Err(error)) = looked else { return Ok(()) };
-            let hopeless = error.chain().any(|cause| cause.is::<BadConfig>());
-            if hopeless || watch.elapsed() + LOOK_EVERY > patience {
+            let checked = stop.token().run_until_cancelled(check_services(settings, registry, needed)).await;
+            let Some(Err(error)) = checked else { return Ok(()) };
+            let is_permanent = error.chain().any(|cause| cause.is::<BadConfig>());
+            if is_permanent || watch.elapsed() + CHECK_INTERVAL > patience {
                 return Err(error);
             }
             let why = format!("{error:#}");
-            if why != said {
-                tracing::info!(why, patience_s = patience.as_secs(), "waits for a service");
-                said = why;
+            if why != last_reason {
+                tracing::info!(why, patience_s = patience.as_secs(), "the command waits for a service");
+                last_reason = why;
             }
-            stop.sleep(LOOK_EVERY).await;
+            stop.sleep(CHECK_INTERVAL).await;
         }
     }
 
     /// Follows the configuration files from now on.
-    ///
-    /// # Errors
-    /// The handler of SIGHUP cannot be installed.
-    pub fn follower(self) -> Result<Follower> {
-        Follower::new(self.layers, self.options.config, self.files, self.options.provider, self.log, self.registry)
+    pub fn follower(self) -> Result<ConfigFollower> {
+        ConfigFollower::new(
+            self.layers,
+            self.options.config,
+            self.files,
+            self.options.provider,
+            self.log,
+            self.registry,
+        )
     }
 }
 
-/// Reads a duration of the command line.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
 }
 
-/// Reads an address of the command line.
 pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "write an IP address and a port, like 127.0.0.1:8082")
 }
 
-/// The configuration file or folder from the command line, else from the environment.
-fn configuration(named: Option<PathBuf>) -> Result<Option<PathBuf>, BadConfig> {
+/// Configuration file or folder from the command line, else from the environment.
+fn config_path(named: Option<PathBuf>) -> Result<Option<PathBuf>, BadConfig> {
     match named.or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from)) {
         Some(path) if path.as_os_str().is_empty() => {
             Err(BadConfig(format!("--config or {CONFIG_VARIABLE} is empty: name a file or a folder, or leave it out")))
@@ -239,7 +248,7 @@ fn configuration(named: Option<PathBuf>) -> Result<Option<PathBuf>, BadConfig> {
     }
 }
 
-/// Warns about settings that work but may be mistakes: secrets that every user of this machine can read, and a proxy variable that calls
+/// Warns about probable mistakes: secrets that every user of this machine can read, and a proxy variable that calls
 /// ignore.
 pub(super) fn warn_of_settings(settings: &Settings) {
     for (setting, file) in settings.exposed_secrets() {
@@ -257,9 +266,9 @@ pub(super) fn warn_of_settings(settings: &Settings) {
     }
 }
 
-async fn look(settings: &Settings, registry: &Registry, needed: Needed) -> Result<()> {
-    if needed == Needed::Database {
+async fn check_services(settings: &Settings, registry: &Registry, needed: NeededServices) -> Result<()> {
+    if needed == NeededServices::Database {
         return app::connect_store(settings).await.map(drop);
     }
-    Shared::open(settings, &registry.pipelines(settings)?).await.map(drop)
+    SharedServices::open(settings, &registry.pipelines(settings)?).await.map(drop)
 }

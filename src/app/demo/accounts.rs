@@ -6,20 +6,20 @@ use std::fmt;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::base::clock::Millis;
-use crate::base::humanize::{cut, grouped, one_line, rfc3339, span};
-use crate::engine::queue::Queue;
-use crate::model::account::AccountState;
-use crate::model::provider::Provider;
 use crate::ops::report::known_accounts::KnownAccounts;
-use crate::simulator::People;
-use crate::store::{Change, Listing, Store};
+use engine::base::clock::Millis;
+use engine::base::humanize::{group_digits, one_line, rfc3339, span, truncate_chars};
+use engine::queue::Queue;
+use networks::model::account::AccountState;
+use networks::model::provider::Provider;
+use simulator::People;
+use store::{Change, Listing, Store};
 
 const BATCH: u32 = 1_000;
 /// Tolerance, ms: a response is dated by the queue's clock during its call; the simulator may have created it earlier
 /// or later.
 const SLACK_MS: Millis = 2_000;
-const SHOWN: usize = 8;
+const SHOWN_STEPS: usize = 8;
 const COLUMNS: usize = 100;
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -27,14 +27,14 @@ pub struct AccountsSummary {
     pub known: u64,
     pub states: BTreeMap<AccountState, u64>,
     pub changes: u64,
-    /// Changes in the simulator's script, between each account's first and newest response.
+    /// Scripted changes between each account's first and newest response.
     pub scripted: u64,
-    /// Stored changes of absent accounts that came with a post. The simulator keeps such posts, with the whole profile.
-    pub told_by_posts: u64,
+    /// Stored changes of absent accounts that came with a post, which the simulator keeps with the whole profile.
+    pub from_posts: u64,
     /// Other stored changes that are not in the script.
     pub not_in_script: u64,
     pub came_back: u64,
-    /// Stored accounts that have no place in the queue.
+    /// Stored accounts that the queue does not have.
     pub lost: u64,
     /// Account with the longest history, preferably one that came back.
     pub example: Option<Example>,
@@ -65,22 +65,22 @@ pub struct Step {
 
 impl Step {
     fn is_return(&self) -> bool {
-        self.field == "state" && is_there(&self.new)
+        self.field == "state" && is_shown_state(&self.new)
     }
 }
 
-struct Truth<'a> {
+struct ScriptedAccount<'a> {
     people: &'a People,
     provider: &'a Provider,
     number: u64,
 }
 
-impl Truth<'_> {
+impl ScriptedAccount<'_> {
     /// Values of a field that the network returned within `SLACK_MS` of `at`.
     fn values_near(&self, field: &str, at: Millis) -> BTreeSet<String> {
         let Self { people, provider, number } = *self;
         let (from, to) = (at - SLACK_MS, at + SLACK_MS);
-        let changed = people.script_at(provider, number, from, to).into_iter().map(|change| change.at);
+        let changed = people.visible_changes(provider, number, from, to).into_iter().map(|change| change.at);
         let value = |at: Millis| {
             if field == "state" {
                 return Some(people.reported_state(provider, number, at).to_string());
@@ -92,62 +92,63 @@ impl Truth<'_> {
     }
 
     /// Returns true if the network's posts contain the author's whole profile, which counts as a response.
-    fn posts_tell(&self) -> bool {
+    fn posts_contain_profiles(&self) -> bool {
         matches!(self.provider, Provider::Twitter | Provider::Mastodon(_))
     }
 
     fn step(&self, change: &Change) -> Step {
         let (old, new) = (change.old.clone().unwrap_or_default(), change.new.clone().unwrap_or_default());
-        let after_ms = self.after(change);
+        let after_ms = self.delay_after_script(change);
         let step = Step { at: change.at, field: change.field.clone(), old, new, after_ms, by_post: false };
         let is_away = self.values_near("handle", change.at).is_empty();
-        Step { by_post: after_ms.is_none() && (step.is_return() || is_away) && self.posts_tell(), ..step }
+        Step { by_post: after_ms.is_none() && (step.is_return() || is_away) && self.posts_contain_profiles(), ..step }
     }
 
     /// Delay of the response after the scripted change, ms.
-    fn after(&self, change: &Change) -> Option<Millis> {
-        let new = value(&change.field, change.new.as_deref());
+    fn delay_after_script(&self, change: &Change) -> Option<Millis> {
+        let new = script_value(&change.field, change.new.as_deref());
         if !self.values_near(&change.field, change.at).contains(&new) {
             return None;
         }
-        let script = self.people.script_at(self.provider, self.number, 0, change.at + SLACK_MS);
+        let script = self.people.visible_changes(self.provider, self.number, 0, change.at + SLACK_MS);
         let made = script.iter().rev().find(|one| one.change.field == change.field && one.change.new == new);
         Some(made.map_or(0, |made| (change.at - made.at).max(0)))
     }
 }
 
-/// Converts a stored value to that of the script, which does not distinguish durations of absence.
-fn value(field: &str, stored: Option<&str>) -> String {
+/// Converts a stored value to that of the script, which has one state for all absences.
+fn script_value(field: &str, stored: Option<&str>) -> String {
     match stored.unwrap_or_default() {
         "deactivated" | "deleted" if field == "state" => AccountState::Unknown.to_string(),
         stored => stored.to_owned(),
     }
 }
 
-fn is_there(state: &str) -> bool {
+/// Returns true for the state of an account that its network shows.
+fn is_shown_state(state: &str) -> bool {
     matches!(state, "live" | "protected")
 }
 
-pub async fn summary(
+pub async fn summarize(
     queue: &dyn Queue,
     store: &dyn Store,
     people: &People,
     provider: &Provider,
 ) -> Result<AccountsSummary> {
     let namespace = queue.namespace();
-    let states = KnownAccounts::of(store.account_states(namespace).await.map_err(|error| error.to_string()));
-    let mut sum = AccountsSummary { known: states.all().unwrap_or(0), ..AccountsSummary::default() };
+    let states = KnownAccounts::new(store.account_states(namespace).await.map_err(|error| error.to_string()));
+    let mut sum = AccountsSummary { known: states.total().unwrap_or(0), ..AccountsSummary::default() };
     sum.states = states.states.unwrap_or_default();
     let mut below: Option<String> = None;
     loop {
-        let listed = store.page(namespace, Listing::Living, below.as_deref(), BATCH).await?;
+        let listed = store.page(namespace, Listing::Tracked, below.as_deref(), BATCH).await?;
         let Some(last) = listed.last() else { break };
         below = Some(last.id.clone());
         let ids: Vec<String> = listed.into_iter().map(|one| one.id).collect();
         sum.lost += queue.locate(&ids).await?.iter().filter(|places| places.is_empty()).count() as u64;
         for id in &ids {
             if let Some(number) = people.number(provider, id) {
-                sum.add(store, namespace, id, &Truth { people, provider, number }).await?;
+                sum.add(store, namespace, id, &ScriptedAccount { people, provider, number }).await?;
             }
         }
     }
@@ -155,17 +156,17 @@ pub async fn summary(
 }
 
 impl AccountsSummary {
-    async fn add(&mut self, store: &dyn Store, namespace: &str, id: &str, truth: &Truth<'_>) -> Result<()> {
+    async fn add(&mut self, store: &dyn Store, namespace: &str, id: &str, truth: &ScriptedAccount<'_>) -> Result<()> {
         let Some(account) = store.account(namespace, id).await? else { return Ok(()) };
         // The first response with counts is the first of all.
         let first = store.account_counts(namespace, id).await?.first().map(|counts| counts.checked_at);
         if let Some((first, last)) = first.zip(account.checked_at) {
-            self.scripted += truth.people.script_at(truth.provider, truth.number, first, last).len() as u64;
+            self.scripted += truth.people.visible_changes(truth.provider, truth.number, first, last).len() as u64;
         }
         let changes = store.account_changes(namespace, id).await?;
         let history: Vec<Step> = changes.iter().map(|change| truth.step(change)).collect();
         self.changes += history.len() as u64;
-        self.told_by_posts += history.iter().filter(|step| step.by_post).count() as u64;
+        self.from_posts += history.iter().filter(|step| step.by_post).count() as u64;
         self.not_in_script += history.iter().filter(|step| step.after_ms.is_none() && !step.by_post).count() as u64;
         let mut states = history.iter().filter(|step| step.field == "state");
         let went = states.any(|step| !step.is_return());
@@ -183,19 +184,19 @@ impl AccountsSummary {
 
 impl fmt::Display for AccountsSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "accounts         {:>9}", grouped(self.known))?;
+        writeln!(f, "accounts         {:>9}", group_digits(self.known))?;
         for (state, accounts) in self.states.iter().filter(|(_, accounts)| **accounts > 0) {
-            writeln!(f, "  {:<15}{:>9}", state.as_str(), grouped(*accounts))?;
+            writeln!(f, "  {:<15}{:>9}", state.as_str(), group_digits(*accounts))?;
         }
-        let scripted = grouped(self.scripted);
-        writeln!(f, "changes found    {:>9}  of {scripted} in the simulator's script", grouped(self.changes))?;
-        writeln!(f, "  not in it      {:>9}", grouped(self.not_in_script))?;
-        if self.told_by_posts > 0 {
+        let scripted = group_digits(self.scripted);
+        writeln!(f, "changes found    {:>9}  of {scripted} in the simulator's script", group_digits(self.changes))?;
+        writeln!(f, "  not in it      {:>9}", group_digits(self.not_in_script))?;
+        if self.from_posts > 0 {
             let why = "the simulator's posts stay while their authors are away";
-            writeln!(f, "  from posts     {:>9}  {why}", grouped(self.told_by_posts))?;
+            writeln!(f, "  from posts     {:>9}  {why}", group_digits(self.from_posts))?;
         }
-        writeln!(f, "came back        {:>9}", grouped(self.came_back))?;
-        write!(f, "accounts lost    {:>9}", grouped(self.lost))?;
+        writeln!(f, "came back        {:>9}", group_digits(self.came_back))?;
+        write!(f, "accounts lost    {:>9}", group_digits(self.lost))?;
         match &self.example {
             Some(example) => write!(f, "\n\n{example}"),
             None => Ok(()),
@@ -205,18 +206,25 @@ impl fmt::Display for AccountsSummary {
 
 impl fmt::Display for Example {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "@{} ({}) and what changed of it:", one_line(&self.handle), self.id)?;
-        for step in self.history.iter().take(SHOWN) {
+        write!(f, "@{} ({}) and its changes:", one_line(&self.handle), self.id)?;
+        for step in self.history.iter().take(SHOWN_STEPS) {
             let (at, old, new) = (rfc3339(step.at).unwrap_or_default(), one_line(&step.old), one_line(&step.new));
             let after = match step.after_ms {
-                Some(after) => format!("seen {} after it happened", span(after / 100 * 100)),
-                None if step.by_post => "shown by one of its posts; it was away".to_owned(),
+                Some(after) => format!("seen {} after the change", span(after / 100 * 100)),
+                None if step.by_post => "found in one of its posts while it was away".to_owned(),
                 None => "not in the simulator's script".to_owned(),
             };
-            write!(f, "\n  {}", cut(&format!("{at}  {}: {} → {}", step.field, cut(&old, 24), cut(&new, 24)), COLUMNS))?;
+            write!(
+                f,
+                "\n  {}",
+                truncate_chars(
+                    &format!("{at}  {}: {} → {}", step.field, truncate_chars(&old, 24), truncate_chars(&new, 24)),
+                    COLUMNS
+                )
+            )?;
             write!(f, " ({after})")?;
         }
-        match self.history.len().saturating_sub(SHOWN) {
+        match self.history.len().saturating_sub(SHOWN_STEPS) {
             0 => Ok(()),
             more => write!(f, "\n  and {more} more"),
         }
@@ -228,7 +236,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::simulator::SimulatorOptions;
+    use simulator::SimulatorOptions;
 
     #[test]
     fn a_change_outside_the_script_is_distinguished_from_a_scripted_one() {
@@ -244,16 +252,20 @@ mod tests {
         let provider = Provider::Twitter;
         let mut found = 0;
         for number in 0..20 {
-            let truth = Truth { people: &people, provider: &provider, number };
-            for scripted in people.script_at(&provider, number, from, to) {
+            let truth = ScriptedAccount { people: &people, provider: &provider, number };
+            for scripted in people.visible_changes(&provider, number, from, to) {
                 let change = |new: &str, at| Change {
                     at,
                     field: scripted.change.field.to_owned(),
                     old: Some(scripted.change.old.clone()),
                     new: Some(new.to_owned()),
                 };
-                assert_eq!(truth.after(&change(&scripted.change.new, scripted.at)), Some(0), "{scripted:?}");
-                assert_eq!(truth.after(&change("never so", scripted.at)), None);
+                assert_eq!(
+                    truth.delay_after_script(&change(&scripted.change.new, scripted.at)),
+                    Some(0),
+                    "{scripted:?}"
+                );
+                assert_eq!(truth.delay_after_script(&change("never so", scripted.at)), None);
                 found += 1;
             }
         }
@@ -268,10 +280,10 @@ mod tests {
         let returned =
             Change { at, field: "state".to_owned(), old: Some("unknown".to_owned()), new: Some("live".to_owned()) };
         for (provider, by_post) in [(Provider::Twitter, true), (Provider::X, false)] {
-            let step = Truth { people: &people, provider: &provider, number }.step(&returned);
+            let step = ScriptedAccount { people: &people, provider: &provider, number }.step(&returned);
             assert_eq!((step.after_ms, step.by_post), (None, by_post), "{provider}");
         }
-        assert_eq!(value("state", Some("deleted")), "unknown");
-        assert_eq!(value("description", Some("deleted")), "deleted");
+        assert_eq!(script_value("state", Some("deleted")), "unknown");
+        assert_eq!(script_value("description", Some("deleted")), "deleted");
     }
 }

@@ -1,5 +1,5 @@
-//! `demo --community`: a simulated network with four groups of accounts. A community has to find one group from a few
-//! seeds, with all pipelines in one process. The result is compared with the planted groups.
+//! `demo --community`: a simulated network with four planted groups of accounts. A community finds one group from a few
+//! seeds, with all pipelines in one process, and the demo compares the result with that group.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -11,19 +11,19 @@ use futures::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::stage::{DemoOptions, site};
-use crate::app::{self, Monitored, Shared};
-use crate::base::clock::{self, Millis, Stopwatch};
-use crate::base::humanize::{grouped, span};
-use crate::base::shutdown::Stop;
-use crate::config::Settings;
-use crate::model::community::Belonging;
-use crate::model::provider::Provider;
+use super::stage::{DemoOptions, open_page};
+use crate::app::{self, MonitoredPipeline, SharedServices};
 use crate::ops::Server;
-use crate::pipelines::community::{community_of, network};
-use crate::pipelines::registry::Registry;
-use crate::simulator::{self, People, SimulatorOptions};
-use crate::store::{Communities, CommunitySize};
+use collect::config::Settings;
+use collect::pipelines::community::{community_pipeline, network_namespaces};
+use collect::pipelines::registry::Registry;
+use engine::base::clock::{self, Millis, Stopwatch};
+use engine::base::humanize::{group_digits, span};
+use engine::base::shutdown::Stop;
+use networks::model::community::Belonging;
+use networks::model::provider::Provider;
+use simulator::{self, People, SimulatorOptions};
+use store::{Communities, CommunitySize};
 
 pub const ACCOUNTS: u64 = 20_000;
 /// Group to find, and the community that searches it (config/demo-community.toml).
@@ -34,7 +34,7 @@ const SEEDS: usize = 20;
 const DAY: Duration = Duration::from_secs(240);
 /// Posts per second of the busiest account in its busiest hours: 72 per day.
 const POSTS_PER_SECOND: f64 = 0.3;
-const FRAME: Duration = Duration::from_millis(500);
+const FRAME_INTERVAL: Duration = Duration::from_millis(500);
 const PAGE: u32 = 5_000;
 const STEPS: usize = 12;
 
@@ -66,21 +66,21 @@ impl fmt::Display for CommunitySummary {
         let share = |share: Option<f64>| share.map_or("unknown".to_owned(), |share| format!("{:.1} %", share * 100.0));
         let days = self.ran_ms as f64 / clock::millis(DAY) as f64;
         writeln!(f, "simulated days   {days:>9.2}  ({})", span(self.ran_ms))?;
-        writeln!(f, "accounts         {:>9}", grouped(self.accounts))?;
-        writeln!(f, "planted          {:>9}  of the group {GROUP}", grouped(self.planted))?;
-        writeln!(f, "seeds            {:>9}", grouped(self.seeds))?;
-        writeln!(f, "members          {:>9}", grouped(self.members))?;
+        writeln!(f, "accounts         {:>9}", group_digits(self.accounts))?;
+        writeln!(f, "planted          {:>9}  of the group {GROUP}", group_digits(self.planted))?;
+        writeln!(f, "seeds            {:>9}", group_digits(self.seeds))?;
+        writeln!(f, "members          {:>9}", group_digits(self.members))?;
         writeln!(f, "  precision      {:>9}  of the group, without the seeds", share(self.precision))?;
         writeln!(f, "  recall         {:>9}  of the group found, without the seeds", share(self.recall))?;
         for (group, accounts) in &self.wrong {
-            writeln!(f, "  of {group:<12}{:>9}", grouped(*accounts))?;
+            writeln!(f, "  of {group:<12}{:>9}", group_digits(*accounts))?;
         }
-        writeln!(f, "kept out         {:>9}  of other groups", grouped(self.kept_out))?;
+        writeln!(f, "kept out         {:>9}  of other groups", group_digits(self.kept_out))?;
         for (state, accounts) in &self.group_by_state {
-            writeln!(f, "  {GROUP}, {state:<8}{:>8}", grouped(*accounts))?;
+            writeln!(f, "  {GROUP}, {state:<8}{:>8}", group_digits(*accounts))?;
         }
         for (endpoint, calls) in &self.calls {
-            writeln!(f, "calls            {:>9}  {endpoint}", grouped(calls.unsigned_abs()))?;
+            writeln!(f, "calls            {:>9}  {endpoint}", group_digits(calls.unsigned_abs()))?;
         }
         write!(
             f,
@@ -88,7 +88,7 @@ impl fmt::Display for CommunitySummary {
             "members", "candidates", "undecided", "outside", "seen"
         )?;
         let first = self.growth.first().map_or(0, |size| size.at);
-        for size in thinned(&self.growth) {
+        for size in sample_growth(&self.growth) {
             let CommunitySize { members, candidates, open, outside, seen, .. } = size;
             let day = (size.at - first) as f64 / clock::millis(DAY) as f64;
             write!(f, "\n day {day:>4.2} {members:>8} {candidates:>11} {open:>10} {outside:>9} {seen:>9}")?;
@@ -98,14 +98,14 @@ impl fmt::Display for CommunitySummary {
 }
 
 /// Returns about `STEPS` sizes, the last one included.
-fn thinned(growth: &[CommunitySize]) -> impl Iterator<Item = &CommunitySize> {
+fn sample_growth(growth: &[CommunitySize]) -> impl Iterator<Item = &CommunitySize> {
     let step = growth.len().div_ceil(STEPS).max(1);
     let last = growth.len().saturating_sub(1);
     growth.iter().enumerate().filter(move |(at, _)| at % step == 0 || *at == last).map(|(_, size)| size)
 }
 
 #[must_use]
-pub fn simulated(options: SimulatorOptions) -> SimulatorOptions {
+pub fn with_communities(options: SimulatorOptions) -> SimulatorOptions {
     SimulatorOptions {
         communities: true,
         accounts: ACCOUNTS,
@@ -132,10 +132,9 @@ pub async fn run(
     announce: impl FnOnce(&str) -> Result<()>,
     stop: &Stop,
 ) -> Result<CommunitySummary> {
-    settings.simulator = simulated(settings.simulator);
     let anywhere = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0));
-    let api = simulator::start(anywhere, settings.simulator.clone()).await?;
-    settings.ask_everything_at(&api.base_url());
+    let api = simulator::start(anywhere, with_communities(app::simulator_options(&settings.simulator))).await?;
+    settings.set_all_api_addresses(&api.base_url());
     let provider = settings.provider()?;
     let seeds = seeds(api.people(), &provider);
     if let Some(community) = settings.communities.get_mut(COMMUNITY) {
@@ -143,21 +142,23 @@ pub async fn run(
         community.seeds = seeds.join(",");
     }
     let kinds = registry.pipelines(&settings)?;
-    let (shared, queues) = Shared::open(&settings, &kinds).await?;
-    let shared = Shared { apis: app::announce_apis(&settings, &kinds).await, ..shared };
-    let pipelines: Vec<Monitored> = kinds
+    let (shared, queues) = SharedServices::open(&settings, &kinds).await?;
+    let shared = SharedServices { apis: app::announce_apis(&settings, &kinds).await, ..shared };
+    let pipelines: Vec<MonitoredPipeline> = kinds
         .iter()
-        .map(|one| Monitored::new(&settings, one.clone(), one.namespace(), one.kind.lease(&settings), stop.child()))
+        .map(|one| {
+            MonitoredPipeline::new(&settings, one.clone(), one.namespace(), one.kind.lease(&settings), stop.child())
+        })
         .collect();
     let each = queues.iter().zip(&pipelines);
     let opening =
         try_join_all(each.map(|(queue, one)| app::open_updater(&shared, queue.clone(), one, pipelines.clone())));
     let opened = stop.token().run_until_cancelled(opening).await;
-    let updaters = opened.context("it was stopped before it began")??;
+    let updaters = opened.context("the demo was stopped before it started")??;
     let serving = match server {
         Some(server) => {
             let shown: Vec<_> = kinds.iter().zip(&queues).collect();
-            let site = site(&settings, &shared, &shown, stop).await?;
+            let site = open_page(&settings, &shared, &shown, stop).await?;
             announce(&format!("the page is at http://{}/", server.addr()))?;
             Some(tokio::spawn(server.run(site.router(), std::future::pending())))
         }
@@ -165,13 +166,14 @@ pub async fn run(
     };
     let watch = Stopwatch::start();
     let updating: Vec<_> = updaters.into_iter().map(|updater| tokio::spawn(updater.run())).collect();
-    let namespace = community_of(&provider, COMMUNITY).to_string();
-    let growth = follow(&shared, &namespace, &provider, (&watch, options.run_for), stop).await?;
+    let namespace = community_pipeline(&provider, COMMUNITY).to_string();
+    let growth = draw_and_record(&shared, &namespace, &provider, (&watch, options.run_for), stop).await?;
     stop.drain();
     for updating in updating {
         updating.await.context("an updater failed")??;
     }
-    let mut summary = compared(&*shared.database.communities, &namespace, api.people(), &provider, &seeds).await?;
+    let mut summary =
+        compare_with_planted(&*shared.database.communities, &namespace, api.people(), &provider, &seeds).await?;
     (summary.growth, summary.ran_ms) = (growth, watch.elapsed_ms());
     for one in &pipelines {
         let calls = one.metrics.counters.requests.get();
@@ -186,25 +188,25 @@ pub async fn run(
     Ok(summary)
 }
 
-/// Draws the view, and records the community's size 24 times per simulated day, until `run_for` has passed or `stop` is set.
-async fn follow(
-    shared: &Shared,
+/// Draws the view, and records the community's size 24 times per simulated day, until `run_for` has passed or a stop.
+async fn draw_and_record(
+    shared: &SharedServices,
     namespace: &str,
     provider: &Provider,
     (watch, run_for): (&Stopwatch, Option<Duration>),
     stop: &Stop,
 ) -> Result<Vec<CommunitySize>> {
     let communities: &Arc<dyn Communities> = &shared.database.communities;
-    let network = network(provider);
+    let network = network_namespaces(provider);
     let text = ProgressBar::new_spinner();
     // The template is constant and valid.
     if let Ok(style) = ProgressStyle::with_template("{msg}") {
         text.set_style(style);
     }
     let mut growth: Vec<CommunitySize> = Vec::new();
-    let mut noted: Option<Stopwatch> = None;
+    let mut recorded: Option<Stopwatch> = None;
     while !stop.is_draining() && run_for.is_none_or(|span| watch.elapsed() < span) {
-        let is_due = noted.as_ref().is_none_or(|noted| noted.elapsed() >= DAY / 24);
+        let is_due = recorded.as_ref().is_none_or(|recorded| recorded.elapsed() >= DAY / 24);
         if is_due || !text.is_hidden() {
             let size = communities.size(namespace, Some(network.neighbours()), clock::wall_ms()).await?;
             let day = watch.elapsed().as_secs_f64() / DAY.as_secs_f64();
@@ -216,10 +218,10 @@ async fn follow(
             text.tick();
             if is_due {
                 growth.push(size);
-                noted = Some(Stopwatch::start());
+                recorded = Some(Stopwatch::start());
             }
         }
-        let left = run_for.map_or(FRAME, |span| span.saturating_sub(watch.elapsed()).min(FRAME));
+        let left = run_for.map_or(FRAME_INTERVAL, |span| span.saturating_sub(watch.elapsed()).min(FRAME_INTERVAL));
         stop.sleep(left).await;
     }
     text.finish();
@@ -228,7 +230,7 @@ async fn follow(
 }
 
 /// Compares the stored community with the planted groups.
-pub async fn compared(
+pub async fn compare_with_planted(
     communities: &dyn Communities,
     namespace: &str,
     people: &People,
@@ -265,7 +267,7 @@ pub async fn compared(
                             found += u64::from(is_of_group);
                         }
                         if !is_of_group {
-                            let other = people.group_of(provider, &account.account).unwrap_or("none");
+                            let other = people.group_with_id(provider, &account.account).unwrap_or("none");
                             *summary.wrong.entry(other.to_owned()).or_default() += 1;
                         }
                     }

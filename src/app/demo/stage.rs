@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::app::{self, Shared};
-use crate::base::reload::Reloadable;
-use crate::base::shutdown::Stop;
-use crate::config::{QueueBackend, Settings, StoreBackend};
-use crate::engine::health::Health;
-use crate::engine::queue::Queue;
+use crate::app::{self, SharedServices};
 use crate::ops::{Server, Site};
-use crate::pipelines::kind::Registered;
+use collect::config::{QueueBackend, Settings, StoreBackend};
+use collect::pipelines::kind::RegisteredPipeline;
+use engine::base::reload::Reloadable;
+use engine::base::shutdown::Stop;
+use engine::health::Health;
+use engine::queue::Queue;
 
 const REMEDY: &str = "--ops 127.0.0.1:0 (any free port), or go without the page: --ops off";
 
@@ -32,12 +32,13 @@ pub struct DemoOptions {
     pub accounts: bool,
 }
 
-/// Creates a folder for the files of queue and store. A temporary folder is removed when the returned value is dropped.
-pub(super) fn files(settings: &mut Settings, dir: Option<&std::path::Path>) -> Result<tempfile::TempDir> {
+/// Creates the folder of queue and store. A temporary one is removed when the returned value is dropped.
+pub(super) fn create_files(settings: &mut Settings, dir: Option<&std::path::Path>) -> Result<tempfile::TempDir> {
     let private = Permissions::from_mode(0o700);
-    let temporary = tempfile::Builder::new().permissions(private).tempdir().context("no temporary folder")?;
+    let temporary =
+        tempfile::Builder::new().permissions(private).tempdir().context("a temporary folder cannot be created")?;
     let dir = dir.unwrap_or(temporary.path());
-    std::fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
+    std::fs::create_dir_all(dir).with_context(|| format!("{} cannot be created", dir.display()))?;
     let file = dir.join("demo.db");
     settings.queue.backend = QueueBackend::Embedded;
     settings.store.backend = StoreBackend::Sqlite;
@@ -46,26 +47,27 @@ pub(super) fn files(settings: &mut Settings, dir: Option<&std::path::Path>) -> R
     Ok(temporary)
 }
 
-pub(super) async fn listen(ops: Option<SocketAddr>) -> Result<Option<Server>> {
+/// Listens for the page at `ops`; `None` if the demo has no page.
+pub(super) async fn bind_page(ops: Option<SocketAddr>) -> Result<Option<Server>> {
     Ok(match ops {
-        Some(addr) => Some(Server::bind(addr).await.map_err(|error| error.remedied_by(REMEDY))?),
+        Some(addr) => Some(Server::bind(addr).await.map_err(|error| error.with_remedy(REMEDY))?),
         None => None,
     })
 }
 
-pub(super) async fn site(
+pub(super) async fn open_page(
     settings: &Settings,
-    shared: &Shared,
-    pipelines: &[(&Registered, &Arc<dyn Queue>)],
+    shared: &SharedServices,
+    pipelines: &[(&RegisteredPipeline, &Arc<dyn Queue>)],
     stop: &Stop,
 ) -> Result<Arc<Site>> {
     let mut shown = Vec::new();
     for (pipeline, queue) in pipelines {
         // Separate health: reads by the page must not make the workers appear healthy.
         let health = Arc::new(Health::new(Duration::MAX, stop.clone()));
-        let terms = Reloadable::new(app::terms(settings, pipeline));
+        let terms = Reloadable::new(app::figure_settings(settings, pipeline));
         let queue = Arc::clone(queue);
-        let whole = app::whole_queue(settings, &shared.service, pipeline, queue, terms, health).await?;
+        let whole = app::open_whole_queue(settings, &shared.service, pipeline, queue, terms, health).await?;
         shown.push(((*pipeline).clone(), Arc::new(whole)));
     }
     app::open_site(settings, &shared.service, &shown, stop).await

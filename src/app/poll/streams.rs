@@ -7,28 +7,28 @@ use anyhow::Result;
 
 use crate::app::updater::worker_name;
 use crate::app::{Service, credentials};
-use crate::base::clock;
-use crate::config::{BadConfig, Settings, StreamProvider, StreamSettings};
-use crate::engine::metrics::Metrics;
-use crate::engine::queue::Queue;
-use crate::model::pipeline_id::PipelineId;
-use crate::model::provider::Provider;
-use crate::pipelines::apis::open_api;
-use crate::pipelines::streams::counters::StreamCounters;
-use crate::pipelines::streams::feed::Feed;
-use crate::pipelines::streams::fill::Fill;
-use crate::pipelines::streams::hold::{Hold, HoldTerms};
-use crate::pipelines::streams::reader::StreamSource;
-use crate::pipelines::timelines::pace::lane;
-use crate::pipelines::timelines::source::SourcePoll;
-use crate::providers::source::Source;
-use crate::providers::stream::Stream;
-use crate::providers::x_v2::stream::SearchStream;
-use crate::quota::Credential;
-use crate::store::Way;
+use collect::config::{BadConfig, Settings, StreamProvider, StreamSettings};
+use collect::pipelines::apis::open_api;
+use collect::pipelines::streams::counters::StreamCounters;
+use collect::pipelines::streams::gap_filler::GapFiller;
+use collect::pipelines::streams::lease::{LeaseKeeper, LeaseTerms};
+use collect::pipelines::streams::post_handover::PostHandover;
+use collect::pipelines::streams::reader::StreamSource;
+use collect::pipelines::timelines::pace::interval_lane;
+use collect::pipelines::timelines::source::SourcePoll;
+use engine::base::clock;
+use engine::metrics::Metrics;
+use engine::queue::Queue;
+use engine::quota::Credential;
+use networks::model::pipeline_id::PipelineId;
+use networks::model::provider::Provider;
+use networks::providers::source::Source;
+use networks::providers::stream::Stream;
+use networks::providers::x_v2::stream::SearchStream;
+use store::Way;
 
-/// A stream before its services are open: its provider, and the account that it connects as.
-pub struct Opening {
+/// Stream before its services are open.
+pub struct UnopenedStream {
     name: String,
     fills: String,
     provider: Provider,
@@ -36,23 +36,23 @@ pub struct Opening {
     stream: Arc<dyn Stream>,
 }
 
-impl Opening {
+impl UnopenedStream {
     pub(super) fn is_filled_by(&self, provider: &Provider, sources: &BTreeMap<String, Source>) -> bool {
         self.provider == *provider && sources.contains_key(&self.fills)
     }
 
-    pub(super) fn without_source(&self) -> BadConfig {
+    pub(super) fn missing_source_error(&self) -> BadConfig {
         let Self { name, fills, .. } = self;
         BadConfig(format!("poll.streams.{name}.fills: {} has no source {fills:?}", self.provider))
     }
 }
 
 /// Returns the configured streams. Calls no API.
-pub fn streams(settings: &Settings) -> Result<Vec<Opening>> {
-    settings.poll.streams.iter().map(|(name, stream)| opening(settings, name, stream)).collect()
+pub fn configured_streams(settings: &Settings) -> Result<Vec<UnopenedStream>> {
+    settings.poll.streams.iter().map(|(name, stream)| unopened_stream(settings, name, stream)).collect()
 }
 
-fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<Opening> {
+fn unopened_stream(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<UnopenedStream> {
     let provider = stream.provider.provider();
     let credential = Arc::new(credential(settings, name, &provider, stream)?);
     let (account, fills) = (credential.name.clone(), stream.fills.clone());
@@ -63,7 +63,7 @@ fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<O
             StreamProvider::X => Arc::new(SearchStream::new(http, api, &x_fields, credential)?),
         })
     })?;
-    Ok(Opening { name: name.to_owned(), fills, provider, account, stream })
+    Ok(UnopenedStream { name: name.to_owned(), fills, provider, account, stream })
 }
 
 /// Returns the named credential, or the only one.
@@ -76,7 +76,7 @@ fn credential(settings: &Settings, name: &str, provider: &Provider, stream: &Str
         _ => {
             let names = names.join(", ");
             return Err(BadConfig(format!(
-                "poll.streams.{name}.credential ({:?}) must be one of {names}: an account has one stream",
+                "poll.streams.{name}.credential ({:?}) must be one of {names}, because an account has one stream",
                 stream.credential
             ))
             .into());
@@ -85,31 +85,35 @@ fn credential(settings: &Settings, name: &str, provider: &Provider, stream: &Str
     Ok(all.swap_remove(at))
 }
 
-/// Puts each stream next to its source, one of the handler's: their posts take the same path.
-pub async fn open(
+/// Opens each stream next to its source, because their posts take the same path.
+pub async fn open_streams(
     settings: &Settings,
-    openings: Vec<Opening>,
+    unopened: Vec<UnopenedStream>,
     service: &Service,
     (queue, source): (&Arc<dyn Queue>, &SourcePoll),
     (counters, metrics): (&Arc<StreamCounters>, &Arc<Metrics>),
 ) -> Result<Vec<StreamSource>> {
     let mut streams = Vec::new();
-    for Opening { name, fills, provider, account, stream } in openings {
+    for UnopenedStream { name, fills, provider, account, stream } in unopened {
         let rules = source.timelines.get(&fills).await?.map(|source| source.timeline.rules());
-        let way = Way { source: name.clone(), ..Way::of("stream") };
+        let way = Way { source: name.clone(), ..Way::new("stream") };
         let held_in = service.queue(&PipelineId::stream(&provider, &account).to_string()).await?;
         streams.push(StreamSource {
-            hold: Hold::new(held_in, worker_name(settings), HoldTerms::of_lease(settings.updater.lease)),
-            fill: Fill {
+            lease_keeper: LeaseKeeper::new(
+                held_in,
+                worker_name(settings),
+                LeaseTerms::from_lease(settings.updater.lease),
+            ),
+            gap_filler: GapFiller {
                 queue: queue.clone(),
                 source: fills,
-                lane: lane(source.pace.first()),
+                lane: interval_lane(source.pace.first()),
                 delay: rules.map_or(0, |rules| rules.k + clock::millis(rules.behind)),
-                put_for: Default::default(),
+                scheduled_due: Default::default(),
             },
-            feed: Feed {
+            handover: PostHandover {
                 name: name.clone(),
-                starter: source.reader.starter.clone().by(way).within(settings.updater.save_timeout),
+                starter: source.reader.starter.clone().with_way(way).with_timeout(settings.updater.save_timeout),
                 counters: counters.clone(),
             },
             name,

@@ -1,17 +1,17 @@
-//! The dead in words.
+//! Reports about dead items as text.
 
 use std::fmt;
 
-use super::{Act, DeadList, FirstArrival, Tally, Whereabouts};
-use crate::base::clock::Millis;
-use crate::base::humanize::{cut, one_line, when};
-use crate::engine::queue::Place;
-use crate::store::{Change, Way};
+use super::{ActionCounts, DeadAction, DeadList, FirstArrival, ItemReport};
+use engine::base::clock::Millis;
+use engine::base::humanize::{format_time, one_line, truncate_chars};
+use engine::queue::Place;
+use store::{Change, Way};
 
 const CHANGED: usize = 280;
 
-fn when_known(at: Option<Millis>) -> String {
-    at.map_or_else(|| "-".to_owned(), when)
+fn time_or_dash(at: Option<Millis>) -> String {
+    at.map_or_else(|| "-".to_owned(), format_time)
 }
 
 impl fmt::Display for DeadList {
@@ -20,14 +20,14 @@ impl fmt::Display for DeadList {
         if self.dead.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\n{:<20} {:<20} {:<8} reason", "id", "buried", "known to")?;
+        writeln!(f, "\n{:<20} {:<20} {:<8} reason", "id", "dead since", "known to")?;
         for dead in &self.dead {
             let known_to = match (dead.in_store, dead.in_queue) {
                 (true, false) => "store",
                 (false, true) => "queue",
                 _ => "both",
             };
-            let (buried, reason) = (when_known(dead.buried_at), one_line(&dead.reason));
+            let (buried, reason) = (time_or_dash(dead.buried_at), one_line(&dead.reason));
             writeln!(f, "{:<20} {buried:<20} {known_to:<8} {reason}", dead.id)?;
         }
         if self.more {
@@ -37,19 +37,19 @@ impl fmt::Display for DeadList {
     }
 }
 
-impl fmt::Display for Whereabouts {
+impl fmt::Display for ItemReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.places.is_empty() {
             writeln!(f, "{:<14} nowhere", "queue")?;
         }
         for place in &self.places {
             let place = match place {
-                Place::Delayed { lane, due } => format!("delayed in the lane {lane}, due {}", when(*due)),
+                Place::Delayed { lane, due } => format!("waiting in the lane {lane}, due {}", format_time(*due)),
                 Place::Leased { fence, by } => {
                     let by = by.as_deref().map_or_else(String::new, |by| format!(" by {}", one_line(by)));
-                    format!("leased until {}{by}", when(*fence))
+                    format!("leased until {}{by}", format_time(*fence))
                 }
-                Place::Dead { at, reason } => format!("dead since {}: {}", when(*at), one_line(reason)),
+                Place::Dead { at, reason } => format!("dead since {}: {}", format_time(*at), one_line(reason)),
             };
             writeln!(f, "{:<14} {place}", "queue")?;
         }
@@ -61,10 +61,10 @@ impl fmt::Display for Whereabouts {
         if let Some(reason) = &stored.reason {
             row("reason", &one_line(reason))?;
         }
-        row("made", &when_known(stored.created_at))?;
-        row("first seen", &when(stored.first_seen))?;
-        row("last checked", &when_known(stored.checked_at))?;
-        row("next due", &when_known(stored.next_due))?;
+        row("created", &time_or_dash(stored.created_at))?;
+        row("first seen", &format_time(stored.first_seen))?;
+        row("last checked", &time_or_dash(stored.checked_at))?;
+        row("next due", &time_or_dash(stored.next_due))?;
         row("lookups", &stored.lookups.to_string())?;
         row("misses", &stored.misses.to_string())?;
         row("author", &stored.author_name.as_deref().map_or_else(|| "-".to_owned(), one_line))?;
@@ -88,10 +88,10 @@ impl fmt::Display for Whereabouts {
             }
         }
         for came in &self.ways {
-            row("came by", &came.to_string())?;
+            row("arrived by", &came.to_string())?;
         }
         for change in &self.changes {
-            row("changed", &format!("{} {}", when(change.at), change.words()))?;
+            row("changed", &format!("{} {}", format_time(change.at), describe_change(change)))?;
         }
         Ok(())
     }
@@ -107,36 +107,34 @@ impl fmt::Display for FirstArrival {
         if let Some(query) = query {
             write!(f, " ({})", one_line(query))?;
         }
-        write!(f, ", first {}", when(self.first_at))
+        write!(f, ", first {}", format_time(self.first_at))
     }
 }
 
-impl Change {
-    /// The change in one line: the field, its old value and its new one.
-    #[must_use]
-    pub fn words(&self) -> String {
-        let name = match &*self.field {
-            "current_id" => "version",
-            "withheld_in" => "withheld in",
-            "reply_settings" => "who may reply",
-            other => other,
-        };
-        let value = |value: &Option<String>| match value.as_deref() {
-            None => "none".to_owned(),
-            Some(value) => cut(&one_line(value), CHANGED),
-        };
-        format!("{name}: {} -> {}", value(&self.old), value(&self.new))
-    }
+/// Writes the change in one line: the field, its old value and its new one.
+#[must_use]
+pub fn describe_change(change: &Change) -> String {
+    let name = match &*change.field {
+        "current_id" => "version",
+        "withheld_in" => "withheld in",
+        "reply_settings" => "who may reply",
+        other => other,
+    };
+    let value = |value: &Option<String>| match value.as_deref() {
+        None => "none".to_owned(),
+        Some(value) => truncate_chars(&one_line(value), CHANGED),
+    };
+    format!("{name}: {} -> {}", value(&change.old), value(&change.new))
 }
 
-impl Tally {
+impl ActionCounts {
     #[must_use]
-    pub fn line(&self, act: Act) -> String {
+    pub fn summary(&self, act: DeadAction) -> String {
         let Self { done: count, already: before, refused } = self;
         let (done, already) = match act {
-            Act::Retry if *before == 1 => ("retried", "was not dead"),
-            Act::Retry => ("retried", "were not dead"),
-            Act::Drop => ("dropped", "had ended already"),
+            DeadAction::Retry if *before == 1 => ("retried", "was not dead"),
+            DeadAction::Retry => ("retried", "were not dead"),
+            DeadAction::Drop => ("dropped", "had ended already"),
         };
         format!("{count} {done}, {before} {already}, {refused} refused")
     }

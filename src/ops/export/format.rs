@@ -8,17 +8,17 @@ use serde::ser::{SerializeMap, Serializer};
 
 #[cfg(feature = "parquet")]
 use super::parquet;
-use crate::base::clock::Millis;
-use crate::base::humanize::rfc3339_ms;
-use crate::providers::named::{ID_MARK, is_digits};
-use crate::store::export::{Cell, Column, ID_FIELDS, Kind, Table};
+use engine::base::clock::Millis;
+use engine::base::humanize::rfc3339_ms;
+use networks::providers::named::{ID_MARK, is_digits};
+use store::export::{Cell, Column, ColumnKind, ID_FIELDS, Table};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Comma-separated values. The first line names the columns.
     Csv(CsvStyle),
     Ndjson,
-    /// A table with a single column, one value per line: ids, or objects as the network sent them.
+    /// A table of one column, one value per line: ids, or objects as the network sent them.
     Lines,
     #[cfg(feature = "parquet")]
     Parquet,
@@ -26,39 +26,38 @@ pub enum Format {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CsvStyle {
-    /// Protects texts that a spreadsheet would read as a formula.
+    /// Writes an apostrophe before texts that a spreadsheet would read as a formula.
     pub without_formulas: bool,
-    /// Starts with a byte order mark. Excel reads a file without one in a national code page.
+    /// Starts with a byte order mark, without which Excel assumes a national code page.
     pub with_bom: bool,
-    /// Ids are digits alone. Otherwise [`ID_MARK`] stands before each id of digits. pandas and R make numbers of digits, and round them
-    /// where a cell is empty; Excel rounds all.
+    /// Writes ids of digits without [`ID_MARK`]. pandas, R and Excel read such ids as numbers and may round them.
     pub with_plain_ids: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoSuchFormat {
-    #[error("write csv, ndjson, lines or parquet; of edges also gexf or graphml")]
+pub enum FormatError {
+    #[error("unknown format; choose csv, ndjson, lines or parquet, for edges also gexf or graphml")]
     Unknown,
     #[error(
-        "the file's name ends in no format: end it in .csv, .ndjson, .txt or .parquet, of edges also .gexf or .graphml, or say \
-         which by --format; for gzip, leave --to out and pipe into gzip"
+        "the file's name ends in no format; end it in .csv, .ndjson, .txt or .parquet, for edges also .gexf or .graphml, or pass \
+         --format; for gzip, omit --to and pipe into gzip"
     )]
     UnknownEnd,
     #[error(
-        "JSON would be one list of all rows: write NDJSON, one object per line (--format ndjson, or a name that ends in .ndjson); \
-         `jq -s . FILE` makes a list of it"
+        "JSON is not supported, since it would be one list of all rows; write NDJSON, one object per line (--format ndjson, or a name that \
+         ends in .ndjson); `jq -s . FILE` converts it to a list"
     )]
     Json,
     #[error(
-        "this program was built without Parquet: build it with `cargo build --release --features parquet`, or write csv and let DuckDB or pandas make the Parquet file"
+        "this program was built without Parquet; build it with `cargo build --release --features parquet`, or write csv and convert it with DuckDB or pandas"
     )]
     NotBuilt,
 }
 
 impl FromStr for Format {
-    type Err = NoSuchFormat;
+    type Err = FormatError;
 
-    fn from_str(word: &str) -> Result<Self, NoSuchFormat> {
+    fn from_str(word: &str) -> Result<Self, FormatError> {
         match word {
             "csv" => Ok(Self::Csv(CsvStyle::default())),
             "ndjson" | "jsonl" => Ok(Self::Ndjson),
@@ -66,40 +65,40 @@ impl FromStr for Format {
             #[cfg(feature = "parquet")]
             "parquet" => Ok(Self::Parquet),
             #[cfg(not(feature = "parquet"))]
-            "parquet" => Err(NoSuchFormat::NotBuilt),
-            "json" => Err(NoSuchFormat::Json),
-            _ => Err(NoSuchFormat::Unknown),
+            "parquet" => Err(FormatError::NotBuilt),
+            "json" => Err(FormatError::Json),
+            _ => Err(FormatError::Unknown),
         }
     }
 }
 
 impl Format {
-    /// Returns the format that the file's name ends in. Without an end it is lines if the table has one column, else CSV.
-    pub fn of(table: &Table, file: Option<&Path>) -> Result<Self, NoSuchFormat> {
+    /// Returns the format of the file's extension. Without one it is lines if the table has one column, else CSV.
+    pub fn for_file(table: &Table, file: Option<&Path>) -> Result<Self, FormatError> {
         let usual = if table.columns.len() == 1 { Self::Lines } else { Self::Csv(CsvStyle::default()) };
         let end = file.and_then(Path::extension).map(|end| end.to_string_lossy().to_ascii_lowercase());
         match end.map(|end| end.parse()) {
-            // `raw` into .ndjson is the objects themselves, not objects that hold them.
+            // `raw` as .ndjson is the objects themselves, without an object around each.
             Some(Ok(Self::Ndjson)) if table.name == "raw" => Ok(Self::Lines),
             Some(Ok(named)) => Ok(named),
-            Some(Err(NoSuchFormat::Unknown)) => Err(NoSuchFormat::UnknownEnd),
+            Some(Err(FormatError::Unknown)) => Err(FormatError::UnknownEnd),
             Some(Err(other)) => Err(other),
             None => Ok(usual),
         }
     }
 
-    pub(super) fn goes_on(self) -> bool {
+    pub(super) fn can_continue(self) -> bool {
         matches!(self, Self::Csv(_) | Self::Ndjson | Self::Lines)
     }
 }
 
-/// First characters that make a spreadsheet read a cell as a formula (OWASP, CSV injection), with their wide forms.
+/// First characters of formulas in spreadsheets (OWASP, CSV injection), with their wide forms.
 const FORMULA: &[char] = &['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
 const BOM: &str = "\u{feff}";
 
-/// Escapes Unicode line ends in JSON from index `from` on: Python's `splitlines`, JavaScript before 2019 and others break a line there.
-/// JSON has them only within strings.
+/// Escapes Unicode line ends in JSON from index `from` on, where Python's `splitlines` and others break lines. JSON has them only within
+/// strings.
 fn escape_line_ends(json: &mut Vec<u8>, from: usize) {
     const ENDS: [(&str, &str); 3] = [("\u{2028}", "\\u2028"), ("\u{2029}", "\\u2029"), ("\u{85}", "\\u0085")];
     let text = String::from_utf8_lossy(&json[from..]);
@@ -110,7 +109,7 @@ fn escape_line_ends(json: &mut Vec<u8>, from: usize) {
     }
 }
 
-fn changes_id(columns: &[Column], cells: &[Cell]) -> bool {
+fn is_id_change(columns: &[Column], cells: &[Cell]) -> bool {
     let is_field = |column: &Column, cell: &Cell| {
         column.name == "field" && matches!(cell, Cell::Text(field) if ID_FIELDS.contains(&&**field))
     };
@@ -130,7 +129,7 @@ pub(super) enum Encoder {
 }
 
 impl Encoder {
-    /// `from_the_beginning` is false if it continues a file.
+    /// `from_the_beginning` is false if the rows continue a file.
     pub fn new(format: Format, columns: &'static [Column], from_the_beginning: bool) -> Self {
         match format {
             Format::Csv(style) => {
@@ -149,12 +148,12 @@ impl Encoder {
         }
     }
 
-    pub fn row(&mut self, cells: &[Cell]) -> io::Result<()> {
+    pub fn write_row(&mut self, cells: &[Cell]) -> io::Result<()> {
         match self {
             Self::Csv { columns, style, out: csv } => {
-                let changes_id = changes_id(columns, cells);
+                let changes_id = is_id_change(columns, cells);
                 for (column, cell) in columns.iter().zip(cells) {
-                    let is_id = column.kind == Kind::Id || column.kind == Kind::ChangedValue && changes_id;
+                    let is_id = column.kind == ColumnKind::Id || column.kind == ColumnKind::ChangedValue && changes_id;
                     match (cell, column.kind) {
                         (Cell::Text(id), _) if is_id && !style.with_plain_ids && is_digits(id) => {
                             csv.write_field(format!("{ID_MARK}{id}"))?
@@ -163,7 +162,7 @@ impl Encoder {
                             csv.write_field(format!("'{text}"))?
                         }
                         (Cell::Text(text), _) => csv.write_field(text)?,
-                        (Cell::Number(at), Kind::Time) => csv.write_field(time(*at))?,
+                        (Cell::Number(at), ColumnKind::Time) => csv.write_field(format_time(*at))?,
                         (Cell::Number(number), _) => csv.write_field(number.to_string())?,
                         (Cell::Flag(flag), _) => csv.write_field(if *flag { "true" } else { "false" })?,
                         (Cell::None, _) => csv.write_field("")?,
@@ -177,7 +176,9 @@ impl Encoder {
                 let mut object = json.serialize_map(Some(cells.len()))?;
                 for (column, cell) in columns.iter().zip(cells) {
                     match (cell, column.kind) {
-                        (Cell::Number(at), Kind::Time) => object.serialize_entry(column.name, &time(*at))?,
+                        (Cell::Number(at), ColumnKind::Time) => {
+                            object.serialize_entry(column.name, &format_time(*at))?
+                        }
                         _ => object.serialize_entry(column.name, cell)?,
                     }
                 }
@@ -188,7 +189,7 @@ impl Encoder {
             Self::Lines(out) => {
                 let from = out.len();
                 for cell in cells {
-                    // A line break in an object stands between its words: one within them is written \n.
+                    // Line breaks in an object are only between tokens: within strings they are written \n.
                     let one_line = |text: &str| text.replace(['\n', '\r'], " ");
                     match cell {
                         Cell::Text(text) if text.contains(['\n', '\r']) => {
@@ -203,21 +204,21 @@ impl Encoder {
                 out.push(b'\n');
             }
             #[cfg(feature = "parquet")]
-            Self::Parquet(encoder) => encoder.row(cells)?,
+            Self::Parquet(encoder) => encoder.write_row(cells)?,
         }
         Ok(())
     }
 
-    pub fn ready(&self) -> usize {
+    pub fn ready_bytes(&self) -> usize {
         match self {
             Self::Csv { out, .. } => out.get_ref().len(),
             Self::Ndjson(_, out) | Self::Lines(out) => out.len(),
             #[cfg(feature = "parquet")]
-            Self::Parquet(encoder) => encoder.ready(),
+            Self::Parquet(encoder) => encoder.ready_bytes(),
         }
     }
 
-    pub fn take(&mut self) -> io::Result<Vec<u8>> {
+    pub fn take_bytes(&mut self) -> io::Result<Vec<u8>> {
         match self {
             Self::Csv { out, .. } => {
                 let whole = std::mem::replace(&mut **out, csv::Writer::from_writer(Vec::new()));
@@ -225,7 +226,7 @@ impl Encoder {
             }
             Self::Ndjson(_, out) | Self::Lines(out) => Ok(std::mem::take(out)),
             #[cfg(feature = "parquet")]
-            Self::Parquet(encoder) => encoder.take(),
+            Self::Parquet(encoder) => encoder.take_bytes(),
         }
     }
 
@@ -233,20 +234,20 @@ impl Encoder {
         match self {
             #[cfg(feature = "parquet")]
             Self::Parquet(encoder) => encoder.finish(),
-            _ => self.take(),
+            _ => self.take_bytes(),
         }
     }
 }
 
-/// An RFC 3339 time with milliseconds, or the number itself if it is no date.
-pub(super) fn time(at: Millis) -> String {
+/// Formats an RFC 3339 time with milliseconds, or the number itself if it is no date.
+pub(super) fn format_time(at: Millis) -> String {
     rfc3339_ms(at).unwrap_or_else(|| at.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::export;
+    use store::export;
 
     const DEFAULT: Format = Format::Csv(CsvStyle { without_formulas: false, with_bom: false, with_plain_ids: false });
     const PLAIN: CsvStyle = CsvStyle { without_formulas: false, with_bom: false, with_plain_ids: true };
@@ -259,7 +260,7 @@ mod tests {
     fn written(format: Format, name: &str, rows: &[Vec<Cell>]) -> String {
         let mut encoder = Encoder::new(format, table(name).columns, true);
         for row in rows {
-            encoder.row(row).unwrap();
+            encoder.write_row(row).unwrap();
         }
         String::from_utf8(encoder.finish().unwrap()).unwrap()
     }
@@ -324,7 +325,7 @@ mod tests {
         let columns = table("ids").columns;
         let encode = |from_the_beginning| {
             let mut encoder = Encoder::new(csv, columns, from_the_beginning);
-            encoder.row(&[Cell::Text("20".to_owned())]).unwrap();
+            encoder.write_row(&[Cell::Text("20".to_owned())]).unwrap();
             String::from_utf8(encoder.finish().unwrap()).unwrap()
         };
         assert_eq!((encode(true), encode(false)), ("\u{feff}id\n20\n".to_owned(), "20\n".to_owned()));
@@ -347,18 +348,18 @@ mod tests {
 
     #[test]
     fn the_name_of_a_file_names_its_format() {
-        let of = |name: &str, file: &str| Format::of(table(name), Some(Path::new(file)));
+        let of = |name: &str, file: &str| Format::for_file(table(name), Some(Path::new(file)));
         assert_eq!(of("posts", "a.ndjson"), Ok(Format::Ndjson));
         assert_eq!(of("raw", "a.ndjson"), Ok(Format::Lines));
         assert_eq!((of("ids", "ids.txt"), of("ids", "ids.ndjson")), (Ok(Format::Lines), Ok(Format::Ndjson)));
-        assert_eq!(of("posts", "a.json"), Err(NoSuchFormat::Json));
+        assert_eq!(of("posts", "a.json"), Err(FormatError::Json));
         assert_eq!(of("ids", "ids.csv"), Ok(DEFAULT));
         assert_eq!(of("posts", "a.NDJSON"), Ok(Format::Ndjson));
         assert_eq!((of("posts", "a"), of("raw", "a")), (Ok(DEFAULT), Ok(Format::Lines)));
         for file in ["a.dat", "a.csv.gz", "a.xlsx"] {
-            assert_eq!(of("posts", file), Err(NoSuchFormat::UnknownEnd), "{file}");
+            assert_eq!(of("posts", file), Err(FormatError::UnknownEnd), "{file}");
         }
-        assert_eq!(Format::of(table("ids"), None), Ok(Format::Lines));
+        assert_eq!(Format::for_file(table("ids"), None), Ok(Format::Lines));
         assert_eq!(of("posts", "a.parquet").is_ok(), cfg!(feature = "parquet"));
     }
 }

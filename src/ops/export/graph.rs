@@ -1,80 +1,67 @@
 //! The graph of follows as a file.
 //!
-//! Each pair of accounts has one edge, from the follower to the followed account. Only the times at which pages show it are certain. A
-//! spell in GEXF starts with the first page that showed it, or with the follow if the network states its time. It ends with the last such
-//! page, and is open if the edge is still there. The bounds of its true start and end are attributes.
+//! Each pair of accounts has one edge, from the follower to the followed account. A spell in GEXF starts with the follow if the network
+//! states its time, else with the first page that showed the edge. It ends with the last such page, and is open if the edge still exists.
+//! The bounds of the true start and end are attributes.
 
-use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Serialize;
-
-use super::format::time;
-use super::graph_markup::{Attribute, GraphFormat, Markup, MarkupEdge, Subject};
-use super::{ExportError, Note, Sink, WRITTEN_BYTES, into_file, into_output};
-use crate::base::clock::Stopwatch;
-use crate::base::humanize::{counted, grouped};
-use crate::base::shutdown::Stop;
-use crate::store::{Edge, GraphPart, GraphWanted, Graphs, Interval, Node};
+use super::format::format_time;
+use super::graph_markup::{Attribute, GraphFormat, GraphReport, GraphSchema, Markup, MarkupEdge};
+use super::{ExportError, ExportNote, ExportSink, write_to_file, write_to_output};
+use engine::base::clock::Stopwatch;
+use engine::base::shutdown::Stop;
+use store::{Edge, FollowInterval, GraphFilter, GraphPart, Graphs, Node};
 
 #[derive(Debug)]
 pub struct GraphExport {
     pub graphs: Arc<dyn Graphs>,
-    pub wanted: GraphWanted,
-    /// The same part in the caller's words.
+    pub wanted: GraphFilter,
+    /// The selection in the caller's words.
     pub request: String,
     pub format: GraphFormat,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Drawn {
-    pub nodes: u64,
-    /// Pairs of accounts, one of which follows or followed the other.
-    pub edges: u64,
-    pub bytes: u64,
-    pub seconds: f64,
-}
-
-impl fmt::Display for Drawn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, edges, bytes, seconds } = self;
-        let (nodes, edges) = (counted(*nodes, "account", "accounts"), counted(*edges, "edge", "edges"));
-        write!(f, "graph: {nodes}, {edges}, {} bytes, in {seconds:.1} s", grouped(*bytes))
-    }
-}
-
 impl GraphExport {
-    /// Writes it to standard output. `None`: the reader stopped reading, which is no error.
-    pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64) + Sync) -> Result<Option<Drawn>, ExportError> {
-        into_output(async |to| self.write(to, stop, progress).await).await
+    /// Writes to standard output. `None`: the reader stopped reading, which is no error.
+    pub async fn to_output(
+        &self,
+        stop: &Stop,
+        progress: impl Fn(u64) + Sync,
+    ) -> Result<Option<GraphReport>, ExportError> {
+        write_to_output(async |to| self.write(to, stop, progress).await).await
     }
 
-    /// Writes it to a file; starts again after an interruption.
-    pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64) + Sync) -> Result<Drawn, ExportError> {
-        let note = Note::of(&self.request);
-        into_file(path, note, false, async |to, _| self.write(to, stop, progress).await).await
+    /// Writes to a file; starts over after an interruption.
+    pub async fn to_file(
+        &self,
+        path: &Path,
+        stop: &Stop,
+        progress: impl Fn(u64) + Sync,
+    ) -> Result<GraphReport, ExportError> {
+        let note = ExportNote::new(&self.request);
+        write_to_file(path, note, false, async |to, _| self.write(to, stop, progress).await).await
     }
 
     async fn write(
         &self,
-        to: &mut (impl Sink + Send),
+        to: &mut (impl ExportSink + Send),
         stop: &Stop,
         progress: impl Fn(u64) + Sync,
-    ) -> Result<Drawn, ExportError> {
-        let (name, again) = (to.name().to_owned(), to.again());
-        let failed = |why| ExportError::Write(name.clone(), why, again);
+    ) -> Result<GraphReport, ExportError> {
+        let (name, rerun_effect) = (to.name().to_owned(), to.rerun_effect());
+        let failed = |why| ExportError::Write(name.clone(), why, rerun_effect);
         let watch = Stopwatch::start();
         let mut file = GraphFile::new(self.format, self.wanted.at.is_some());
-        let (mut bytes, mut failure) = (0, None);
+        let mut failure = None;
         let mut visit = |part: GraphPart| {
             file.add(part);
-            if file.markup.out.len() >= WRITTEN_BYTES {
-                let ready = std::mem::take(&mut file.markup.out);
-                bytes += ready.len() as u64;
-                failure = to.write(&ready).err();
-                progress(file.markup.nodes + file.markup.edges);
+            match file.markup.write_ready(to) {
+                Ok(true) => progress(file.markup.element_count()),
+                Ok(false) => {}
+                Err(why) => failure = Some(why),
             }
             if failure.is_some() || stop.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
@@ -83,14 +70,11 @@ impl GraphExport {
             return Err(failed(why));
         }
         if stop.is_draining() {
-            return Err(ExportError::Stopped(file.markup.nodes + file.markup.edges, again));
+            return Err(ExportError::Stopped(file.markup.element_count(), rerun_effect));
         }
-        let (last, nodes, edges) = file.finish();
-        to.write(&last).map_err(failed)?;
-        bytes += last.len() as u64;
-        to.note(&Note { bytes, rows: nodes + edges, ..Note::of(&self.request) }).map_err(failed)?;
-        progress(nodes + edges);
-        Ok(Drawn { nodes, edges, bytes, seconds: watch.elapsed().as_secs_f64() })
+        let drawn = file.into_markup().finish(to, &self.request, &watch).map_err(failed)?;
+        progress(drawn.nodes + drawn.edges);
+        Ok(drawn)
     }
 }
 
@@ -118,34 +102,33 @@ const EDGE: [Attribute; 9] = [
 
 struct GraphFile {
     markup: Markup,
-    /// True if it is the graph of one moment.
-    is_cut: bool,
-    pair: Vec<Interval>,
+    is_one_moment: bool,
+    pair: Vec<FollowInterval>,
 }
 
 impl GraphFile {
-    fn new(format: GraphFormat, is_cut: bool) -> Self {
-        let follows = Subject { name: "follows", nodes: &NODE, edges: &EDGE, is_dynamic: !is_cut };
-        Self { markup: Markup::new(format, follows), is_cut, pair: Vec::new() }
+    fn new(format: GraphFormat, is_one_moment: bool) -> Self {
+        let follows = GraphSchema { name: "follows", nodes: &NODE, edges: &EDGE, is_dynamic: !is_one_moment };
+        Self { markup: Markup::new(format, follows), is_one_moment, pair: Vec::new() }
     }
 
     fn add(&mut self, part: GraphPart) {
         match part {
-            GraphPart::Node(node) => self.node(&node),
+            GraphPart::Node(node) => self.add_node(&node),
             GraphPart::Interval(interval) => {
-                let is_same = |last: &Interval| {
+                let is_same = |last: &FollowInterval| {
                     (&last.follower, &last.followed, last.list)
                         == (&interval.follower, &interval.followed, interval.list)
                 };
                 if !self.pair.last().is_none_or(is_same) {
-                    self.edge();
+                    self.add_edge();
                 }
                 self.pair.push(interval);
             }
         }
     }
 
-    fn node(&mut self, node: &Node) {
+    fn add_node(&mut self, node: &Node) {
         let handle = node.handle.as_deref().filter(|handle| !handle.is_empty());
         let number = |count: Option<i64>| count.map(|count| count.to_string());
         let values = [
@@ -158,49 +141,48 @@ impl GraphFile {
             Some(node.is_read.to_string()),
             Some(node.is_given.to_string()),
         ];
-        self.markup.node(&node.id, handle.unwrap_or(&node.id), &values);
+        self.markup.add_node(&node.id, handle.unwrap_or(&node.id), &values);
     }
 
-    fn edge(&mut self) {
+    fn add_edge(&mut self) {
         let pair = std::mem::take(&mut self.pair);
         let (Some(first), Some(last)) = (pair.first(), pair.last()) else { return };
-        let moment = |at: Option<i64>| at.map(time);
+        let moment = |at: Option<i64>| at.map(format_time);
         let values = [
             Some(first.list.to_owned()),
             moment(first.edge.appeared_after),
-            Some(time(first.edge.appeared_by)),
+            Some(format_time(first.edge.appeared_by)),
             moment(first.edge.followed_at),
             moment(last.edge.vanished_after),
             moment(last.edge.vanished_by),
             last.edge.cause.clone(),
             Some(pair.len().to_string()),
-            self.is_cut.then(|| pair.iter().any(|interval| interval.surely).to_string()),
+            self.is_one_moment.then(|| pair.iter().any(|interval| interval.surely).to_string()),
         ];
         let spells: Vec<_> = pair.iter().map(|interval| spell(&interval.edge)).collect();
         let (source, target) = (&first.follower, &first.followed);
-        self.markup.edge(&MarkupEdge { source, target, weight: None, values: &values, spells: &spells });
+        self.markup.add_edge(&MarkupEdge { source, target, weight: None, values: &values, spells: &spells });
     }
 
-    fn finish(mut self) -> (Vec<u8>, u64, u64) {
-        self.edge();
-        self.markup.finish();
-        (self.markup.out, self.markup.nodes, self.markup.edges)
+    fn into_markup(mut self) -> Markup {
+        self.add_edge();
+        self.markup
     }
 }
 
-/// Returns the time in which pages show the edge.
+/// Returns the start and the end of the time in which pages show the edge.
 fn spell(edge: &Edge) -> (String, Option<String>) {
     let start = edge.followed_at.unwrap_or(edge.appeared_by);
     // Between the request for a page and its answer, both ends are possible.
-    let end = edge.vanished_after.map(|end| time(end.max(start)));
-    (time(start), end)
+    let end = edge.vanished_after.map(|end| format_time(end.max(start)));
+    (format_time(start), end)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn interval(by: i64, vanished: Option<(i64, i64)>) -> Interval {
+    fn interval(by: i64, vanished: Option<(i64, i64)>) -> FollowInterval {
         let edge = Edge {
             owner: "2".to_owned(),
             member: "1".to_owned(),
@@ -211,20 +193,26 @@ mod tests {
             vanished_by: vanished.map(|(_, by)| by),
             cause: vanished.map(|_| "unfollowed".to_owned()),
         };
-        Interval { follower: "1".to_owned(), followed: "2".to_owned(), list: "followers", surely: by > 5_000, edge }
+        FollowInterval {
+            follower: "1".to_owned(),
+            followed: "2".to_owned(),
+            list: "followers",
+            surely: by > 5_000,
+            edge,
+        }
     }
 
-    fn file(format: GraphFormat, is_cut: bool) -> String {
-        let mut file = GraphFile::new(format, is_cut);
+    fn file(format: GraphFormat, is_one_moment: bool) -> String {
+        let mut file = GraphFile::new(format, is_one_moment);
         let name = "a<b> & \"c\"\u{1}\u{fffe}\n🦆".to_owned();
         file.add(GraphPart::Node(Node { id: "1".to_owned(), display_name: Some(name), ..Node::default() }));
         let known = Node { handle: Some("ann".to_owned()), followers: Some(7), is_read: true, ..Node::default() };
         file.add(GraphPart::Node(Node { id: "2".to_owned(), ..known }));
         file.add(GraphPart::Interval(interval(1_000, Some((2_000, 3_000)))));
         file.add(GraphPart::Interval(interval(9_000, None)));
-        let other = Interval { follower: "2".to_owned(), followed: "1".to_owned(), ..interval(4_000, None) };
+        let other = FollowInterval { follower: "2".to_owned(), followed: "1".to_owned(), ..interval(4_000, None) };
         file.add(GraphPart::Interval(other));
-        let (out, nodes, edges) = file.finish();
+        let (out, nodes, edges) = file.into_markup().into_text();
         assert_eq!((nodes, edges), (2, 2));
         String::from_utf8(out).unwrap()
     }

@@ -1,14 +1,13 @@
 //! Export of a table of the store to a file or to standard output.
 //!
 //! ```text
-//!   FILE.part       what is written so far
-//!   FILE.part.json  how much of it is certain, and behind which row to go on
-//!   FILE            when all is there
+//!   FILE.part       the rows written so far
+//!   FILE.part.json  the note: the bytes that are on the disk, and their last row
+//!   FILE            the complete export
 //! ```
 //!
-//! The part is flushed to the disk before the note says so. After a kill, the next run cuts off the bytes that the note does not cover
-//! and goes on behind its last row. No row is lost and none comes twice. A Parquet file is one piece with an index at its end, so it is
-//! started again.
+//! The part is flushed before the note. After a kill, the next run cuts off the bytes that the note does not cover and continues after
+//! its last row. No row is lost or repeated. A Parquet file has its index at the end, so its export starts over.
 
 mod format;
 mod graph;
@@ -27,49 +26,47 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use self::format::Encoder;
-pub use self::format::{CsvStyle, Format, NoSuchFormat};
-pub use self::graph::{Drawn, GraphExport};
-pub use self::graph_markup::GraphFormat;
+pub use self::format::{CsvStyle, Format, FormatError};
+pub use self::graph::GraphExport;
+pub use self::graph_markup::{GraphFormat, GraphReport};
 pub use self::network::{Network, NetworkExport};
-use crate::base::clock::{Millis, Stopwatch};
-use crate::base::humanize::{counted, grouped};
-use crate::base::private_file::{self, with_end};
-use crate::base::shutdown::Stop;
-use crate::store::StoreError;
-use crate::store::export::{Cell, Table, Tables, Wanted};
+use engine::base::clock::{Millis, Stopwatch};
+use engine::base::humanize::{count_with_noun, group_digits};
+use engine::base::private_file::{self, with_suffix};
+use engine::base::shutdown::Stop;
+use store::StoreError;
+use store::export::{Cell, ExportFilter, ExportTables, Table};
 
-/// Bytes between two flushes with a note: the work that a killed export repeats.
-const NOTED_BYTES: usize = 4 << 20;
-const WRITTEN_BYTES: usize = 256 << 10;
+/// Bytes between two notes: the work that a killed export repeats.
+const NOTE_INTERVAL_BYTES: usize = 4 << 20;
+const WRITE_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
 pub struct Export {
-    pub tables: Arc<dyn Tables>,
+    pub tables: Arc<dyn ExportTables>,
     pub table: &'static Table,
-    pub wanted: Wanted,
-    /// The selection in the caller's words: "since 30 days ago" is another moment when it is asked again.
+    pub wanted: ExportFilter,
+    /// The selection in the caller's words, since "since 30 days ago" is another moment at the next run.
     pub request: String,
     pub format: Format,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Done {
+pub struct ExportReport {
     pub table: &'static str,
     pub rows: u64,
-    /// Rows written before the interruption.
     pub rows_before: u64,
     pub bytes: u64,
-    /// Duration of this run.
     pub seconds: f64,
 }
 
-impl fmt::Display for Done {
+impl fmt::Display for ExportReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, rows, rows_before, bytes, seconds } = self;
-        let (rows, bytes) = (counted(*rows, "row", "rows"), grouped(*bytes));
+        let (rows, bytes) = (count_with_noun(*rows, "row", "rows"), group_digits(*bytes));
         write!(f, "{table}: {rows}, {bytes} bytes, in {seconds:.1} s")?;
         if *rows_before > 0 {
-            write!(f, " ({} were there already)", grouped(*rows_before))?;
+            write!(f, " ({} were there already)", group_digits(*rows_before))?;
         }
         Ok(())
     }
@@ -77,31 +74,30 @@ impl fmt::Display for Done {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    #[error("{0} is there already: name another file, or delete it")]
-    IsThere(PathBuf),
-    #[error("{0} is no plain file: name one, or write to standard output (--to -)")]
+    #[error("{0} is there already; choose another file, or delete it")]
+    AlreadyExists(PathBuf),
+    #[error("{0} is no plain file; choose one, or write to standard output (--to -)")]
     NoPlainFile(PathBuf),
-    /// The existing part belongs to another export.
-    #[error("{0} is a part of another export: finish that one with its own command, or delete it and {0}.json")]
-    Other(PathBuf),
+    #[error("{0} is a part of another export; finish that export by its own command, or delete {0} and {0}.json")]
+    OtherExport(PathBuf),
     /// The existing part does not match its note, or has none.
-    #[error("{0} cannot be continued: {1}; delete it and {0}.json to start over")]
+    #[error("{0} cannot be continued: {1}; to start over, delete {0} and {0}.json")]
     Broken(PathBuf, String),
-    /// Writing failed. The last field states the effect of the same command.
+    /// The last field states the effect of the same command.
     #[error("{0} cannot be written: {1}{2}")]
     Write(PathBuf, io::Error, &'static str),
-    /// The command was stopped after this number of rows. The last field states the effect of the same command.
-    #[error("stopped after {}{}", counted(*.0, "row", "rows"), .1)]
+    /// Number of rows, and the effect of the same command.
+    #[error("stopped after {}{}", count_with_noun(*.0, "row", "rows"), .1)]
     Stopped(u64, &'static str),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-const GOES_ON: &str = "; the same command goes on from there";
+const CONTINUES: &str = "; the same command continues from there";
 const STARTS_OVER: &str = "; the same command starts over";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Note {
+struct ExportNote {
     request: String,
     since: Option<Millis>,
     until: Option<Millis>,
@@ -111,101 +107,101 @@ struct Note {
 }
 
 impl Export {
-    /// Writes it to standard output. `None`: the reader stopped reading, which is no error.
-    pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Option<Done>, ExportError> {
-        into_output(async |to| self.write(to, self.note(), stop, progress).await).await
+    /// Writes to standard output. `None`: the reader stopped reading, which is no error.
+    pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Option<ExportReport>, ExportError> {
+        write_to_output(async |to| self.write(to, self.new_note(), stop, progress).await).await
     }
 
-    /// Writes it to a file, and goes on where an earlier export ended.
-    pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64)) -> Result<Done, ExportError> {
+    /// Writes to a file, and continues after the last row of an interrupted export.
+    pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64)) -> Result<ExportReport, ExportError> {
         let write = async |to: &mut PartFile, note| self.write(to, note, stop, progress).await;
-        into_file(path, self.note(), self.format.goes_on(), write).await
+        write_to_file(path, self.new_note(), self.format.can_continue(), write).await
     }
 
-    fn note(&self) -> Note {
-        let Wanted { since, until, .. } = self.wanted;
-        Note { since, until, ..Note::of(&self.request) }
+    fn new_note(&self) -> ExportNote {
+        let ExportFilter { since, until, .. } = self.wanted;
+        ExportNote { since, until, ..ExportNote::new(&self.request) }
     }
 
     async fn write(
         &self,
-        to: &mut impl Sink,
-        mut note: Note,
+        to: &mut impl ExportSink,
+        mut note: ExportNote,
         stop: &Stop,
         progress: impl Fn(u64),
-    ) -> Result<Done, ExportError> {
-        let (name, again) = (to.name().to_owned(), to.again());
-        let failed = |why| ExportError::Write(name.clone(), why, again);
+    ) -> Result<ExportReport, ExportError> {
+        let (name, rerun_effect) = (to.name().to_owned(), to.rerun_effect());
+        let failed = |why| ExportError::Write(name.clone(), why, rerun_effect);
         let (watch, rows_before) = (Stopwatch::start(), note.rows);
-        let Note { since, until, .. } = note;
-        let wanted = Wanted { after: note.after.clone(), since, until, ..self.wanted.clone() };
+        let ExportNote { since, until, .. } = note;
+        let wanted = ExportFilter { after: note.after.clone(), since, until, ..self.wanted.clone() };
         let mut encoder = Encoder::new(self.format, self.table.columns, note.bytes == 0);
         let mut rows = self.tables.rows(self.table, &wanted);
         let mut noted = note.bytes;
         let stopped = loop {
             let row = tokio::select! {
                 biased;
-                () = stop.draining() => break true,
+                () = stop.wait_for_drain() => break true,
                 row = rows.next() => row,
             };
             let Some(row) = row.transpose()? else { break false };
-            encoder.row(&row.cells).map_err(failed)?;
+            encoder.write_row(&row.cells).map_err(failed)?;
             note.rows += 1;
             note.after = Some(row.key);
-            if encoder.ready() >= WRITTEN_BYTES {
-                let ready = encoder.take().map_err(failed)?;
+            if encoder.ready_bytes() >= WRITE_BYTES {
+                let ready = encoder.take_bytes().map_err(failed)?;
                 to.write(&ready).map_err(failed)?;
                 note.bytes += ready.len() as u64;
                 progress(note.rows);
-                if note.bytes - noted >= NOTED_BYTES as u64 {
-                    to.note(&note).map_err(failed)?;
+                if note.bytes - noted >= NOTE_INTERVAL_BYTES as u64 {
+                    to.save_note(&note).map_err(failed)?;
                     noted = note.bytes;
                 }
             }
         };
-        let last = if stopped { encoder.take() } else { encoder.finish() }.map_err(failed)?;
+        let last = if stopped { encoder.take_bytes() } else { encoder.finish() }.map_err(failed)?;
         to.write(&last).map_err(failed)?;
         note.bytes += last.len() as u64;
-        to.note(&note).map_err(failed)?;
+        to.save_note(&note).map_err(failed)?;
         if stopped {
-            return Err(ExportError::Stopped(note.rows, again));
+            return Err(ExportError::Stopped(note.rows, rerun_effect));
         }
         progress(note.rows);
-        let Note { bytes, rows, .. } = note;
-        Ok(Done { table: self.table.name, rows, rows_before, bytes, seconds: watch.elapsed().as_secs_f64() })
+        let ExportNote { bytes, rows, .. } = note;
+        Ok(ExportReport { table: self.table.name, rows, rows_before, bytes, seconds: watch.elapsed().as_secs_f64() })
     }
 }
 
-impl Note {
-    fn of(request: &str) -> Self {
+impl ExportNote {
+    fn new(request: &str) -> Self {
         Self { request: request.to_owned(), since: None, until: None, bytes: 0, rows: 0, after: None }
     }
 }
 
-async fn into_output<T>(
-    write: impl AsyncFnOnce(&mut Output<io::Stdout>) -> Result<T, ExportError>,
+async fn write_to_output<T>(
+    write: impl AsyncFnOnce(&mut StandardOutput<io::Stdout>) -> Result<T, ExportError>,
 ) -> Result<Option<T>, ExportError> {
-    match write(&mut Output(io::stdout())).await {
+    match write(&mut StandardOutput(io::stdout())).await {
         Err(ExportError::Write(_, why, _)) if why.kind() == ErrorKind::BrokenPipe => Ok(None),
         written => written.map(Some),
     }
 }
 
-/// Writes the part of a file and renames it at the end. `goes_on`: behind the rows of an earlier export.
-async fn into_file<T>(
+/// Writes the part of a file and renames it at the end. `can_continue` allows to append to the rows of an interrupted export.
+async fn write_to_file<T>(
     path: &Path,
-    new: Note,
-    goes_on: bool,
-    write: impl AsyncFnOnce(&mut PartFile, Note) -> Result<T, ExportError>,
+    new: ExportNote,
+    can_continue: bool,
+    write: impl AsyncFnOnce(&mut PartFile, ExportNote) -> Result<T, ExportError>,
 ) -> Result<T, ExportError> {
     match std::fs::metadata(path) {
-        Ok(there) if there.is_file() => return Err(ExportError::IsThere(path.to_owned())),
+        Ok(there) if there.is_file() => return Err(ExportError::AlreadyExists(path.to_owned())),
         Ok(_) => return Err(ExportError::NoPlainFile(path.to_owned())),
         Err(_) => {}
     }
-    let (mut part, note) = PartFile::open(path, new, goes_on)?;
+    let (mut part, note) = PartFile::open(path, new, can_continue)?;
     let written = write(&mut part, note).await;
-    if !goes_on && matches!(written, Err(ExportError::Stopped(..))) {
+    if !can_continue && matches!(written, Err(ExportError::Stopped(..))) {
         part.discard();
     }
     let done = written?;
@@ -213,26 +209,26 @@ async fn into_file<T>(
     Ok(done)
 }
 
-trait Sink {
+trait ExportSink {
     fn name(&self) -> &Path;
 
-    /// Effect of the same command after an error.
-    fn again(&self) -> &'static str;
+    /// Returns the effect of the same command after an error.
+    fn rerun_effect(&self) -> &'static str;
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Flushes everything written so far.
-    fn note(&mut self, note: &Note) -> io::Result<()>;
+    /// Flushes the written bytes, then stores the note.
+    fn save_note(&mut self, note: &ExportNote) -> io::Result<()>;
 }
 
-struct Output<W>(W);
+struct StandardOutput<W>(W);
 
-impl<W: Write> Sink for Output<W> {
+impl<W: Write> ExportSink for StandardOutput<W> {
     fn name(&self) -> &Path {
         Path::new("standard output")
     }
 
-    fn again(&self) -> &'static str {
+    fn rerun_effect(&self) -> &'static str {
         STARTS_OVER
     }
 
@@ -241,7 +237,7 @@ impl<W: Write> Sink for Output<W> {
         self.0.flush()
     }
 
-    fn note(&mut self, _: &Note) -> io::Result<()> {
+    fn save_note(&mut self, _: &ExportNote) -> io::Result<()> {
         Ok(())
     }
 }
@@ -250,41 +246,42 @@ struct PartFile {
     path: PathBuf,
     note: PathBuf,
     file: File,
-    goes_on: bool,
+    can_continue: bool,
 }
 
 impl PartFile {
-    /// Opens the part of that file, cut off behind its certain bytes, or a new one. A part of another export, or one that does not match
-    /// its note, is rejected and stays as it is.
-    fn open(path: &Path, new: Note, goes_on: bool) -> Result<(Self, Note), ExportError> {
-        let (path, note) = (with_end(path, ".part"), with_end(path, ".part.json"));
+    /// Opens the part of that file, truncated to the bytes of its note, or a new one. Rejects the part of another export, and a part that
+    /// does not match its note.
+    fn open(path: &Path, new: ExportNote, can_continue: bool) -> Result<(Self, ExportNote), ExportError> {
+        let (path, note) = (with_suffix(path, ".part"), with_suffix(path, ".part.json"));
         let failed = |why| ExportError::Write(path.clone(), why, "");
         let broken = |why: &str| ExportError::Broken(path.clone(), why.to_owned());
         // Readable by its owner only, since it holds data of people.
         let file = private_file::open(&path).map_err(failed)?;
         // Two exports at once would write over each other.
-        let is_ours = file.try_lock().map_err(|_| io::Error::new(ErrorKind::WouldBlock, "another export writes it"));
+        let is_ours =
+            file.try_lock().map_err(|_| io::Error::new(ErrorKind::WouldBlock, "another export is writing it"));
         is_ours.map_err(failed)?;
         let there = file.metadata().map_err(failed)?.len();
         let known = match private_file::read(&note) {
-            Ok(known) => match serde_json::from_slice::<Note>(&known) {
-                Ok(known) if known.request != new.request => return Err(ExportError::Other(path)),
-                Ok(known) if known.bytes > there => return Err(broken("it is shorter than what was written")),
+            Ok(known) => match serde_json::from_slice::<ExportNote>(&known) {
+                Ok(known) if known.request != new.request => return Err(ExportError::OtherExport(path)),
+                Ok(known) if known.bytes > there => return Err(broken("it is shorter than its note states")),
                 Ok(known) => Some(known),
-                Err(error) => return Err(broken(&format!("{} is no note of an export: {error}", note.display()))),
+                Err(error) => return Err(broken(&format!("{} is not the note of an export: {error}", note.display()))),
             },
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(ExportError::Write(note, error, "")),
-            Err(_) if there > 0 => return Err(broken("no export began it")),
+            Err(_) if there > 0 => return Err(broken("it has no note")),
             Err(_) => None,
         };
-        let known = known.filter(|_| goes_on).unwrap_or(new);
-        let mut part = Self { path: path.clone(), note, file, goes_on };
-        // From here on, the bytes in the file are known to be ours.
-        part.note(&known).and_then(|()| part.cut(known.bytes)).map_err(failed)?;
+        let known = known.filter(|_| can_continue).unwrap_or(new);
+        let mut part = Self { path: path.clone(), note, file, can_continue };
+        // From here on, the bytes in the file are ours.
+        part.save_note(&known).and_then(|()| part.truncate(known.bytes)).map_err(failed)?;
         Ok((part, known))
     }
 
-    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+    fn truncate(&mut self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)?;
         self.file.seek(SeekFrom::End(0)).map(drop)
     }
@@ -302,23 +299,23 @@ impl PartFile {
     }
 }
 
-impl Sink for PartFile {
+impl ExportSink for PartFile {
     fn name(&self) -> &Path {
         &self.path
     }
 
-    fn again(&self) -> &'static str {
-        if self.goes_on { GOES_ON } else { STARTS_OVER }
+    fn rerun_effect(&self) -> &'static str {
+        if self.can_continue { CONTINUES } else { STARTS_OVER }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)
     }
 
-    fn note(&mut self, note: &Note) -> io::Result<()> {
+    fn save_note(&mut self, note: &ExportNote) -> io::Result<()> {
         self.file.sync_data()?;
         // Atomic: in one piece, or not at all.
-        let mut fresh = tempfile::NamedTempFile::new_in(private_file::folder_of(&self.note))?;
+        let mut fresh = tempfile::NamedTempFile::new_in(private_file::parent_folder(&self.note))?;
         fresh.write_all(&serde_json::to_vec(note)?)?;
         fresh.as_file().sync_data()?;
         fresh.persist(&self.note)?;
@@ -331,27 +328,27 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::store::export::{POSTS, Rows};
+    use store::export::{POSTS, RowStream};
 
     #[derive(Debug)]
     struct Empty;
 
     #[async_trait::async_trait]
-    impl Tables for Empty {
-        fn rows<'a>(&'a self, _: &'a Table, _: &Wanted) -> Rows<'a> {
+    impl ExportTables for Empty {
+        fn rows<'a>(&'a self, _: &'a Table, _: &ExportFilter) -> RowStream<'a> {
             futures::stream::empty().boxed()
         }
 
-        async fn count(&self, _: &Table, _: &Wanted) -> Result<u64, StoreError> {
+        async fn count(&self, _: &Table, _: &ExportFilter) -> Result<u64, StoreError> {
             Ok(0)
         }
     }
 
     #[test]
     fn one_row_is_one_row() {
-        let done = Done { table: "posts", rows: 1, rows_before: 0, bytes: 1_024, seconds: 0.0 };
+        let done = ExportReport { table: "posts", rows: 1, rows_before: 0, bytes: 1_024, seconds: 0.0 };
         assert_eq!(done.to_string(), "posts: 1 row, 1,024 bytes, in 0.0 s");
-        let graph = Drawn { nodes: 1, edges: 0, bytes: 1_024, seconds: 0.0 };
+        let graph = GraphReport { nodes: 1, edges: 0, bytes: 1_024, seconds: 0.0 };
         assert_eq!(graph.to_string(), "graph: 1 account, 0 edges, 1,024 bytes, in 0.0 s");
     }
 
@@ -360,7 +357,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("posts.csv");
         let table = &POSTS[0];
-        let (tables, wanted, format) = (Arc::new(Empty), Wanted::default(), Format::Csv(CsvStyle::default()));
+        let (tables, wanted, format) = (Arc::new(Empty), ExportFilter::default(), Format::Csv(CsvStyle::default()));
         let export = Export { tables, table, wanted, request: "posts".to_owned(), format };
         let stopped = Stop::new();
         stopped.drain();

@@ -1,8 +1,8 @@
 //! Networks of accounts as a file: replies, mentions or reposts.
 //!
-//! Each pair of accounts has one edge, from the author of the posts; its weight is their number. An account that replies to itself (a
-//! thread) or repeats its own post has an edge to itself. One that names itself has none, since on X each reply to itself does. Pairs are
-//! counted in memory: some 50 bytes each, and 150 for each account.
+//! Each pair of accounts has one edge, from the author of the posts, weighted by their number. An account that replies to itself or reposts
+//! its own post has an edge to itself. Mentions of itself give none, since on X each reply to itself has one. Memory: some 50 bytes per
+//! pair and 150 per account.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,21 +10,22 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 
-use super::format::time;
-use super::graph_markup::{Attribute, GraphFormat, Markup, MarkupEdge, Subject};
-use super::{Drawn, ExportError, Note, Sink, WRITTEN_BYTES, into_file, into_output};
-use crate::base::clock::{Millis, Stopwatch};
-use crate::base::shutdown::Stop;
-use crate::model::account::{Person, Role};
-use crate::store::Forgetting;
-use crate::store::export::{Cell, Exported, HANDLES, OBJECTS, REPLIES, Table, Tables, Wanted};
+use super::format::format_time;
+use super::graph_markup::{Attribute, GraphFormat, GraphReport, GraphSchema, Markup, MarkupEdge};
+use super::{ExportError, ExportNote, ExportSink, write_to_file, write_to_output};
+use engine::base::clock::{Millis, Stopwatch};
+use engine::base::shutdown::Stop;
+use networks::model::account::{Person, Role};
+use store::Forgetting;
+use store::export::{Cell, ExportFilter, ExportTables, ExportedRow, HANDLES, OBJECTS, REPLIES, Table};
 
-const ASKED: usize = 1_000;
+/// Accounts per query for forgotten accounts.
+const IDS_PER_QUERY: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
     Replies,
-    /// One names the other in its post, or replies to it.
+    /// Mentions in posts, and replies; not in reposts.
     Mentions,
     Reposts,
 }
@@ -42,7 +43,7 @@ impl Network {
     }
 
     #[must_use]
-    pub fn named(word: &str) -> Option<Self> {
+    pub fn from_name(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|network| network.as_str() == word)
     }
 
@@ -56,15 +57,15 @@ impl Network {
 
 #[derive(Debug)]
 pub struct NetworkExport {
-    pub tables: Arc<dyn Tables>,
+    pub tables: Arc<dyn ExportTables>,
     pub forgetting: Arc<dyn Forgetting>,
-    /// The name of the accounts' network in the list of forgotten accounts.
-    pub people_of: String,
+    /// Name of the network in the list of forgotten accounts.
+    pub forgotten_network: String,
     pub network: Network,
-    pub posts: Wanted,
+    pub posts: ExportFilter,
     pub profiles: String,
     /// Reads the accounts of a post's object.
-    pub people: fn(&str) -> Vec<Person>,
+    pub read_people: fn(&str) -> Vec<Person>,
     pub request: String,
     pub format: GraphFormat,
 }
@@ -77,12 +78,11 @@ struct Account {
     handle: Option<String>,
     /// Date of the post that states the handle, ms since the epoch.
     handle_at: Option<Millis>,
-    /// True if a counted post is by it.
     is_author: bool,
     is_forgotten: bool,
 }
 
-/// The posts of one account that lead to another.
+/// Posts of one account that refer to another account: their number and dates.
 #[derive(Debug, Clone, Copy)]
 struct Pair {
     posts: u64,
@@ -90,16 +90,15 @@ struct Pair {
     last: Option<Millis>,
 }
 
-/// Accounts and pairs so far. Each account has a number.
 #[derive(Debug, Default)]
-struct Counted {
+struct NetworkCounts {
     numbers: HashMap<String, u32>,
     accounts: Vec<Account>,
     pairs: HashMap<(u32, u32), Pair>,
 }
 
-impl Counted {
-    fn number(&mut self, id: &str) -> u32 {
+impl NetworkCounts {
+    fn account_number(&mut self, id: &str) -> u32 {
         if let Some(number) = self.numbers.get(id) {
             return *number;
         }
@@ -110,19 +109,19 @@ impl Counted {
         number
     }
 
-    /// Adds a post that leads from its author, of that id and handle, to others.
+    /// Counts a post by account `id` (with its handle, if known) that refers to the accounts `others`. `at`: its date, ms since the epoch.
     fn add(&mut self, (id, handle): (&str, Option<&str>), others: &[String], at: Option<Millis>) {
         if others.is_empty() {
             return;
         }
-        let source = self.number(id);
+        let source = self.account_number(id);
         let account = &mut self.accounts[source as usize];
         account.is_author = true;
         if let Some(handle) = handle.filter(|handle| !handle.is_empty() && at >= account.handle_at) {
             (account.handle, account.handle_at) = (Some(handle.to_owned()), at);
         }
         for other in others {
-            let target = self.number(other);
+            let target = self.account_number(other);
             let pair = self.pairs.entry((source, target)).or_insert(Pair { posts: 0, first: at, last: at });
             pair.posts += 1;
             pair.first = pair.first.into_iter().chain(at).min();
@@ -132,30 +131,36 @@ impl Counted {
 }
 
 impl NetworkExport {
-    /// Writes it to standard output. `None`: the reader stopped reading, which is no error.
-    pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Option<Drawn>, ExportError> {
-        into_output(async |to| self.write(to, stop, progress).await).await
+    /// Writes to standard output. `None`: the reader stopped reading, which is no error.
+    pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Option<GraphReport>, ExportError> {
+        write_to_output(async |to| self.write(to, stop, progress).await).await
     }
 
-    /// Writes it to a file; starts again after an interruption.
-    pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64)) -> Result<Drawn, ExportError> {
-        into_file(path, Note::of(&self.request), false, async |to, _| self.write(to, stop, progress).await).await
+    /// Writes to a file; starts over after an interruption.
+    pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64)) -> Result<GraphReport, ExportError> {
+        write_to_file(path, ExportNote::new(&self.request), false, async |to, _| self.write(to, stop, progress).await)
+            .await
     }
 
-    async fn write(&self, to: &mut impl Sink, stop: &Stop, progress: impl Fn(u64)) -> Result<Drawn, ExportError> {
-        let (name, again) = (to.name().to_owned(), to.again());
-        let failed = |why| ExportError::Write(name.clone(), why, again);
+    async fn write(
+        &self,
+        to: &mut impl ExportSink,
+        stop: &Stop,
+        progress: impl Fn(u64),
+    ) -> Result<GraphReport, ExportError> {
+        let (name, rerun_effect) = (to.name().to_owned(), to.rerun_effect());
+        let failed = |why| ExportError::Write(name.clone(), why, rerun_effect);
         let watch = Stopwatch::start();
-        let mut counted = Counted::default();
+        let mut counted = NetworkCounts::default();
         let mut posts = 0;
-        self.each_row(self.network.table(), &self.posts, stop, again, |row| {
-            self.count(&row.cells, &mut counted);
+        self.for_each_row(self.network.table(), &self.posts, stop, rerun_effect, |row| {
+            self.count_row(&row.cells, &mut counted);
             posts += 1;
             progress(posts);
         })
         .await?;
-        let profiles = Wanted { namespace: self.profiles.clone(), ..Wanted::default() };
-        self.each_row(&HANDLES, &profiles, stop, again, |row| {
+        let profiles = ExportFilter { namespace: self.profiles.clone(), ..ExportFilter::default() };
+        self.for_each_row(&HANDLES, &profiles, stop, rerun_effect, |row| {
             if let [Cell::Text(id), Cell::Text(handle)] = &row.cells[..]
                 && let Some(number) = counted.numbers.get(id).filter(|_| !handle.is_empty())
             {
@@ -167,23 +172,14 @@ impl NetworkExport {
         for (id, number) in &counted.numbers {
             ids[*number as usize] = id;
         }
-        self.find_forgotten(&ids, &mut counted.accounts).await?;
+        self.mark_forgotten(&ids, &mut counted.accounts).await?;
 
-        let subject = Subject { name: self.network.as_str(), nodes: &NODE, edges: &EDGE, is_dynamic: false };
-        let mut markup = Markup::new(self.format, subject);
-        let mut bytes = 0;
-        let mut flush = |markup: &mut Markup, least: usize| {
-            if markup.out.len() >= least {
-                let ready = std::mem::take(&mut markup.out);
-                bytes += ready.len() as u64;
-                to.write(&ready)?;
-            }
-            std::io::Result::Ok(())
-        };
+        let schema = GraphSchema { name: self.network.as_str(), nodes: &NODE, edges: &EDGE, is_dynamic: false };
+        let mut markup = Markup::new(self.format, schema);
         for (id, account) in ids.iter().zip(&counted.accounts).filter(|(_, account)| !account.is_forgotten) {
             let label = account.handle.as_deref().unwrap_or(id);
-            markup.node(id, label, &[account.handle.clone(), Some(account.is_author.to_string())]);
-            flush(&mut markup, WRITTEN_BYTES).map_err(failed)?;
+            markup.add_node(id, label, &[account.handle.clone(), Some(account.is_author.to_string())]);
+            markup.write_ready(to).map_err(failed)?;
         }
         let mut pairs: Vec<_> = counted.pairs.iter().collect();
         pairs.sort_unstable_by_key(|(numbers, _)| **numbers);
@@ -192,40 +188,36 @@ impl NetworkExport {
             if counted.accounts[source].is_forgotten || counted.accounts[target].is_forgotten {
                 continue;
             }
-            let values = [pair.first.map(time), pair.last.map(time)];
+            let values = [pair.first.map(format_time), pair.last.map(format_time)];
             let (source, target) = (ids[source], ids[target]);
-            markup.edge(&MarkupEdge { source, target, weight: Some(pair.posts), values: &values, spells: &[] });
-            flush(&mut markup, WRITTEN_BYTES).map_err(failed)?;
+            markup.add_edge(&MarkupEdge { source, target, weight: Some(pair.posts), values: &values, spells: &[] });
+            markup.write_ready(to).map_err(failed)?;
         }
-        markup.finish();
-        flush(&mut markup, 0).map_err(failed)?;
-        let (nodes, edges) = (markup.nodes, markup.edges);
-        to.note(&Note { bytes, rows: nodes + edges, ..Note::of(&self.request) }).map_err(failed)?;
-        Ok(Drawn { nodes, edges, bytes, seconds: watch.elapsed().as_secs_f64() })
+        markup.finish(to, &self.request, &watch).map_err(failed)
     }
 
-    async fn each_row(
+    async fn for_each_row(
         &self,
         table: &Table,
-        wanted: &Wanted,
+        wanted: &ExportFilter,
         stop: &Stop,
-        again: &'static str,
-        mut take: impl FnMut(Exported),
+        rerun_effect: &'static str,
+        mut visit: impl FnMut(ExportedRow),
     ) -> Result<(), ExportError> {
         let (mut rows, mut taken) = (self.tables.rows(table, wanted), 0);
         loop {
             let row = tokio::select! {
                 biased;
-                () = stop.draining() => return Err(ExportError::Stopped(taken, again)),
+                () = stop.wait_for_drain() => return Err(ExportError::Stopped(taken, rerun_effect)),
                 row = rows.next() => row,
             };
             let Some(row) = row.transpose()? else { return Ok(()) };
-            take(row);
+            visit(row);
             taken += 1;
         }
     }
 
-    fn count(&self, cells: &[Cell], counted: &mut Counted) {
+    fn count_row(&self, cells: &[Cell], counted: &mut NetworkCounts) {
         let text = |at: usize| match cells.get(at) {
             Some(Cell::Text(text)) => Some(text.as_str()),
             _ => None,
@@ -237,7 +229,7 @@ impl NetworkExport {
         };
         let answered = text(3).map(str::to_owned);
         let named = |role: Role| {
-            let people = text(6).map(self.people).unwrap_or_default().into_iter();
+            let people = text(6).map(self.read_people).unwrap_or_default().into_iter();
             people.filter(move |person| person.role == role).map(|person| person.id)
         };
         let is_other = |id: &String| id != author;
@@ -253,10 +245,10 @@ impl NetworkExport {
         counted.add((author, text(1)), &others, at);
     }
 
-    async fn find_forgotten(&self, ids: &[&str], accounts: &mut [Account]) -> Result<(), ExportError> {
-        for (ids, accounts) in ids.chunks(ASKED).zip(accounts.chunks_mut(ASKED)) {
+    async fn mark_forgotten(&self, ids: &[&str], accounts: &mut [Account]) -> Result<(), ExportError> {
+        for (ids, accounts) in ids.chunks(IDS_PER_QUERY).zip(accounts.chunks_mut(IDS_PER_QUERY)) {
             let asked: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
-            let forgotten = self.forgetting.are_blocked(&self.people_of, &asked).await?;
+            let forgotten = self.forgetting.are_blocked(&self.forgotten_network, &asked).await?;
             for (account, is_forgotten) in accounts.iter_mut().zip(forgotten) {
                 account.is_forgotten = is_forgotten;
             }

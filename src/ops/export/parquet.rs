@@ -10,26 +10,26 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
-use crate::store::export::{Cell, Column, Kind};
+use store::export::{Cell, Column, ColumnKind};
 
-/// Maximum size of a row group, which is held in memory before it is written.
+/// Maximum size of a row group, which is held in memory.
 const GROUP_ROWS: usize = 50_000;
 const GROUP_BYTES: usize = 32 << 20;
 
 pub struct Encoder {
-    columns: Vec<Values>,
+    columns: Vec<ColumnBuffer>,
     rows: usize,
     bytes: usize,
     file: io::Result<SerializedFileWriter<Vec<u8>>>,
 }
 
-/// The values of a column, and for each row a mark if it has one.
-struct Values {
-    there: Vec<i16>,
-    of: Of,
+/// The values of a column, and for each row 1 if it has a value, else 0.
+struct ColumnBuffer {
+    definition_levels: Vec<i16>,
+    of: ColumnValues,
 }
 
-enum Of {
+enum ColumnValues {
     Texts(Vec<ByteArray>),
     Numbers(Vec<i64>),
     Flags(Vec<bool>),
@@ -37,41 +37,43 @@ enum Of {
 
 impl Encoder {
     pub fn new(columns: &[Column]) -> Self {
-        let values = |column: &Column| Values {
-            there: Vec::new(),
+        let values = |column: &Column| ColumnBuffer {
+            definition_levels: Vec::new(),
             of: match column.kind {
-                Kind::Text | Kind::PlainText | Kind::Id | Kind::ChangedValue => Of::Texts(Vec::new()),
-                Kind::Number | Kind::Time => Of::Numbers(Vec::new()),
-                Kind::Flag => Of::Flags(Vec::new()),
+                ColumnKind::Text | ColumnKind::PlainText | ColumnKind::Id | ColumnKind::ChangedValue => {
+                    ColumnValues::Texts(Vec::new())
+                }
+                ColumnKind::Number | ColumnKind::Time => ColumnValues::Numbers(Vec::new()),
+                ColumnKind::Flag => ColumnValues::Flags(Vec::new()),
             },
         };
-        let (columns, file) = (columns.iter().map(values).collect(), begin(columns).map_err(io::Error::other));
+        let (columns, file) = (columns.iter().map(values).collect(), new_writer(columns).map_err(io::Error::other));
         Self { columns, rows: 0, bytes: 0, file }
     }
 
-    pub fn row(&mut self, cells: &[Cell]) -> io::Result<()> {
+    pub fn write_row(&mut self, cells: &[Cell]) -> io::Result<()> {
         for (column, cell) in self.columns.iter_mut().zip(cells) {
-            column.there.push(i16::from(*cell != Cell::None));
+            column.definition_levels.push(i16::from(*cell != Cell::None));
             match (&mut column.of, cell) {
-                (Of::Texts(texts), Cell::Text(text)) => {
+                (ColumnValues::Texts(texts), Cell::Text(text)) => {
                     self.bytes += text.len();
                     texts.push(text.as_bytes().to_vec().into());
                 }
-                (Of::Numbers(numbers), Cell::Number(number)) => numbers.push(*number),
-                (Of::Flags(flags), Cell::Flag(flag)) => flags.push(*flag),
+                (ColumnValues::Numbers(numbers), Cell::Number(number)) => numbers.push(*number),
+                (ColumnValues::Flags(flags), Cell::Flag(flag)) => flags.push(*flag),
                 (_, Cell::None) => {}
-                (_, cell) => return Err(io::Error::other(format!("{cell:?} is not what its column holds"))),
+                (_, cell) => return Err(io::Error::other(format!("the type of {cell:?} is not that of its column"))),
             }
         }
         self.rows += 1;
         if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES { self.end_group() } else { Ok(()) }
     }
 
-    pub fn ready(&self) -> usize {
+    pub fn ready_bytes(&self) -> usize {
         self.file.as_ref().map_or(0, |file| file.inner().len())
     }
 
-    pub fn take(&mut self) -> io::Result<Vec<u8>> {
+    pub fn take_bytes(&mut self) -> io::Result<Vec<u8>> {
         Ok(std::mem::take(self.file()?.inner_mut()))
     }
 
@@ -89,31 +91,31 @@ impl Encoder {
             return Ok(());
         }
         (self.rows, self.bytes) = (0, 0);
-        let columns: Vec<Values> = self.columns.iter_mut().map(Values::take).collect();
+        let columns: Vec<ColumnBuffer> = self.columns.iter_mut().map(ColumnBuffer::take).collect();
         write_group(self.file()?, &columns).map_err(io::Error::other)
     }
 }
 
-impl Values {
+impl ColumnBuffer {
     fn take(&mut self) -> Self {
         let of = match &mut self.of {
-            Of::Texts(texts) => Of::Texts(std::mem::take(texts)),
-            Of::Numbers(numbers) => Of::Numbers(std::mem::take(numbers)),
-            Of::Flags(flags) => Of::Flags(std::mem::take(flags)),
+            ColumnValues::Texts(texts) => ColumnValues::Texts(std::mem::take(texts)),
+            ColumnValues::Numbers(numbers) => ColumnValues::Numbers(std::mem::take(numbers)),
+            ColumnValues::Flags(flags) => ColumnValues::Flags(std::mem::take(flags)),
         };
-        Self { there: std::mem::take(&mut self.there), of }
+        Self { definition_levels: std::mem::take(&mut self.definition_levels), of }
     }
 }
 
-fn begin(columns: &[Column]) -> Result<SerializedFileWriter<Vec<u8>>> {
+fn new_writer(columns: &[Column]) -> Result<SerializedFileWriter<Vec<u8>>> {
     let field = |column: &Column| {
         let (physical, logical) = match column.kind {
-            Kind::Text | Kind::PlainText | Kind::Id | Kind::ChangedValue => {
+            ColumnKind::Text | ColumnKind::PlainText | ColumnKind::Id | ColumnKind::ChangedValue => {
                 (Physical::BYTE_ARRAY, Some(LogicalType::String))
             }
-            Kind::Number => (Physical::INT64, None),
-            Kind::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MILLIS))),
-            Kind::Flag => (Physical::BOOLEAN, None),
+            ColumnKind::Number => (Physical::INT64, None),
+            ColumnKind::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MILLIS))),
+            ColumnKind::Flag => (Physical::BOOLEAN, None),
         };
         let field = Type::primitive_type_builder(column.name, physical);
         field.with_logical_type(logical).with_repetition(Repetition::OPTIONAL).build().map(Arc::new)
@@ -124,16 +126,22 @@ fn begin(columns: &[Column]) -> Result<SerializedFileWriter<Vec<u8>>> {
     SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))
 }
 
-fn write_group(file: &mut SerializedFileWriter<Vec<u8>>, columns: &[Values]) -> Result<()> {
+fn write_group(file: &mut SerializedFileWriter<Vec<u8>>, columns: &[ColumnBuffer]) -> Result<()> {
     let mut group = file.next_row_group()?;
-    for Values { there, of } in columns {
+    for ColumnBuffer { definition_levels, of } in columns {
         let Some(mut column) = group.next_column()? else {
             return Err(ParquetError::General("the file has fewer columns than the table".to_owned()));
         };
         match of {
-            Of::Texts(texts) => column.typed::<ByteArrayType>().write_batch(texts, Some(there), None)?,
-            Of::Numbers(numbers) => column.typed::<Int64Type>().write_batch(numbers, Some(there), None)?,
-            Of::Flags(flags) => column.typed::<BoolType>().write_batch(flags, Some(there), None)?,
+            ColumnValues::Texts(texts) => {
+                column.typed::<ByteArrayType>().write_batch(texts, Some(definition_levels), None)?
+            }
+            ColumnValues::Numbers(numbers) => {
+                column.typed::<Int64Type>().write_batch(numbers, Some(definition_levels), None)?
+            }
+            ColumnValues::Flags(flags) => {
+                column.typed::<BoolType>().write_batch(flags, Some(definition_levels), None)?
+            }
         };
         column.close()?;
     }

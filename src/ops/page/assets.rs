@@ -1,4 +1,4 @@
-//! The style sheet, the script and the icon of the pages, from the binary itself.
+//! Style sheet, script and icon of the pages, compiled in.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ const CSS: Asset = Asset { kind: "text/css; charset=utf-8", text: include_str!("
 const SCRIPT: Asset = Asset { kind: "text/javascript; charset=utf-8", text: include_str!("page.js") };
 const ICON: Asset = Asset { kind: "image/svg+xml", text: include_str!("icon.svg") };
 
-/// Changes with each asset and with the program. Pages name it, so that no asset is older than its page.
+/// Hash of the assets and of the program's version. Addresses contain it, so no browser uses an asset older than the page.
 pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| {
     let all = [CSS.text, SCRIPT.text, ICON.text, env!("CARGO_PKG_VERSION")].concat();
     digest(&SHA256, all.as_bytes()).as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect()

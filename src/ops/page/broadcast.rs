@@ -1,7 +1,6 @@
-//! Renderings of live pages. Each is made once for all watchers, who share its bytes.
+//! Renders live pages, once for all watchers of a page.
 //!
-//! A page is rendered while it has a watcher. A watcher holds only the newest rendering. A slow watcher skips the renderings between, and
-//! then gets all parts.
+//! A page is rendered while it has a watcher. A slow watcher skips renderings, and then gets all parts.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,38 +13,36 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::assets::VERSION;
-use super::words::without_times;
-use crate::base::clock::Millis;
+use super::format::without_times;
+use engine::base::clock::Millis;
 
 /// Delay after which a browser reconnects a broken stream, ms.
 const RETRY_MS: u64 = 1_000;
 
-pub(super) type Part = Cow<'static, str>;
+pub(super) type PartId = Cow<'static, str>;
 
 #[derive(Debug)]
-pub(super) struct Shot {
+pub(super) struct PageSnapshot {
     /// Time of its figures, ms since the epoch.
     pub at: Millis,
-    /// Time at which it was made, by the same clock.
+    /// Current time by the same clock.
     pub now: Millis,
-    pub parts: Vec<(Part, String)>,
+    pub parts: Vec<(PartId, String)>,
 }
 
 #[derive(Debug, Serialize)]
-struct Snapshot<'a> {
-    /// Time of the figures, ms since the epoch,
+struct FiguresEvent<'a> {
     at: Millis,
-    /// and the time at which they are sent, by the same clock: the figures may be old.
     now: Millis,
     version: &'a str,
     parts: HashMap<&'a str, &'a str>,
 }
 
-/// A rendering. Its events are made when the first watcher needs them.
+/// A rendered page. Its events are built when the first watcher needs them.
 #[derive(Debug)]
 pub(super) struct Rendering {
     number: u64,
-    shot: Shot,
+    snapshot: PageSnapshot,
     /// For each part, true if it differs from the previous rendering.
     changed: Vec<bool>,
     all: OnceLock<Bytes>,
@@ -57,8 +54,8 @@ impl Rendering {
         self.number
     }
 
-    /// Returns the event for a watcher whose last rendering had this number. Each rendering has an event, even without changes: it shows
-    /// that the figures are current.
+    /// Returns the event for a watcher whose last rendering had this number. A rendering without changes has an event, too: it shows that
+    /// the figures are current.
     pub(super) fn event_after(&self, sent: Option<u64>) -> Bytes {
         match sent.is_some_and(|sent| sent + 1 == self.number) {
             true => self.changes.get_or_init(|| self.event(|part| self.changed[part])).clone(),
@@ -67,12 +64,12 @@ impl Rendering {
     }
 
     fn event(&self, is_sent: impl Fn(usize) -> bool) -> Bytes {
-        let Shot { at, now, parts } = &self.shot;
+        let PageSnapshot { at, now, parts } = &self.snapshot;
         let parts = parts.iter().enumerate().filter(|(part, _)| is_sent(*part));
         let parts = parts.map(|(_, (id, html))| (&**id, &**html)).collect();
-        let snapshot = Snapshot { at: *at, now: *now, version: &VERSION, parts };
+        let figures = FiguresEvent { at: *at, now: *now, version: &VERSION, parts };
         // The data holds only texts and numbers: serializing cannot fail and makes no line breaks.
-        let data = serde_json::to_string(&snapshot).unwrap_or_default();
+        let data = serde_json::to_string(&figures).unwrap_or_default();
         format!("event: figures\nretry: {RETRY_MS}\ndata: {data}\n\n").into()
     }
 }
@@ -81,35 +78,35 @@ impl Rendering {
 struct Renderer {
     number: u64,
     hasher: RandomState,
-    /// Hashes of the parts without their running times.
-    parts: HashMap<Part, u64>,
+    /// Hash of each part without its running times.
+    parts: HashMap<PartId, u64>,
 }
 
 impl Renderer {
-    fn render(&mut self, shot: Shot) -> Rendering {
+    fn render(&mut self, snapshot: PageSnapshot) -> Rendering {
         self.number += 1;
-        let changed = shot.parts.iter().map(|(id, html)| {
+        let changed = snapshot.parts.iter().map(|(id, html)| {
             let hash = self.hasher.hash_one(without_times(html));
             self.parts.insert(id.clone(), hash) != Some(hash)
         });
         let changed = changed.collect();
-        Rendering { number: self.number, shot, changed, all: OnceLock::new(), changes: OnceLock::new() }
+        Rendering { number: self.number, snapshot, changed, all: OnceLock::new(), changes: OnceLock::new() }
     }
 }
 
 type Sender = watch::Sender<Option<Arc<Rendering>>>;
-/// Receives the newest rendering of a page; closed when the page has no more of them.
+/// Receives the newest rendering of a page; closed when the page ends.
 pub(super) type Receiver = watch::Receiver<Option<Arc<Rendering>>>;
 
-/// The watched pages, by name.
+/// Watched pages by name.
 #[derive(Debug, Default)]
 pub(super) struct Broadcasts(Mutex<HashMap<String, Sender>>);
 
 impl Broadcasts {
-    /// Watches a page. `shots` opens its source if it has no watcher yet.
-    pub(super) fn watch<Shots>(self: &Arc<Self>, page: String, shots: impl FnOnce() -> Shots) -> Receiver
+    /// Watches a page. `snapshots` opens its source if it has no watcher yet.
+    pub(super) fn watch<Snapshots>(self: &Arc<Self>, page: String, snapshots: impl FnOnce() -> Snapshots) -> Receiver
     where
-        Shots: Stream<Item = Shot> + Send + 'static,
+        Snapshots: Stream<Item = PageSnapshot> + Send + 'static,
     {
         let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = watched.get(&page) {
@@ -120,38 +117,38 @@ impl Broadcasts {
         }
         let (sender, receiver) = watch::channel(None);
         watched.insert(page.clone(), sender.clone());
-        let entry = Entry { broadcasts: self.clone(), page, sender };
-        tokio::spawn(entry.render(shots()));
+        let entry = WatchedPage { broadcasts: self.clone(), page, sender };
+        tokio::spawn(entry.render(snapshots()));
         receiver
     }
 }
 
 /// A watched page. When it is dropped, even by a panic, the streams of its watchers end.
-struct Entry {
+struct WatchedPage {
     broadcasts: Arc<Broadcasts>,
     page: String,
     sender: Sender,
 }
 
-impl Entry {
-    async fn render(self, shots: impl Stream<Item = Shot> + Send) {
-        let (mut shots, mut renderer) = (std::pin::pin!(shots), Renderer::default());
+impl WatchedPage {
+    async fn render(self, snapshots: impl Stream<Item = PageSnapshot> + Send) {
+        let (mut snapshots, mut renderer) = (std::pin::pin!(snapshots), Renderer::default());
         loop {
             tokio::select! {
-                () = self.sender.closed() => if self.is_removed(|of| of.receiver_count() == 0) { return },
-                shot = shots.next() => match shot {
-                    Some(shot) => drop(self.sender.send_replace(Some(Arc::new(renderer.render(shot))))),
+                () = self.sender.closed() => if self.remove_if(|of| of.receiver_count() == 0) { return },
+                snapshot = snapshots.next() => match snapshot {
+                    Some(snapshot) => drop(self.sender.send_replace(Some(Arc::new(renderer.render(snapshot))))),
                     None => return,
                 },
             }
         }
     }
 
-    /// Removes the page if `holds` returns true; no watcher can join in between. Returns false if it stays.
-    fn is_removed(&self, holds: impl FnOnce(&Sender) -> bool) -> bool {
+    /// Removes the page if `condition` returns true; no watcher can join in between. Returns false if it stays.
+    fn remove_if(&self, condition: impl FnOnce(&Sender) -> bool) -> bool {
         let mut watched = self.broadcasts.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_own = watched.get(&self.page).is_some_and(|of| of.same_channel(&self.sender));
-        if is_own && !holds(&self.sender) {
+        if is_own && !condition(&self.sender) {
             return false;
         }
         if is_own {
@@ -161,9 +158,9 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for WatchedPage {
     fn drop(&mut self) {
-        self.is_removed(|_| true);
+        self.remove_if(|_| true);
     }
 }
 
@@ -174,8 +171,8 @@ mod tests {
 
     use super::*;
 
-    fn shot(at: Millis, parts: &[(&'static str, &str)]) -> Shot {
-        Shot { at, now: at, parts: parts.iter().map(|(id, html)| ((*id).into(), (*html).to_owned())).collect() }
+    fn snapshot(at: Millis, parts: &[(&'static str, &str)]) -> PageSnapshot {
+        PageSnapshot { at, now: at, parts: parts.iter().map(|(id, html)| ((*id).into(), (*html).to_owned())).collect() }
     }
 
     fn text(bytes: &Bytes) -> String {
@@ -186,17 +183,17 @@ mod tests {
     async fn a_page_is_rendered_once_for_all_who_watch() {
         let broadcasts = Arc::new(Broadcasts::default());
         let (sender, source) = mpsc::channel(1);
-        let shots = || stream::unfold(source, async |mut source| Some((source.recv().await?, source)));
-        let mut first = broadcasts.watch("page".to_owned(), shots);
-        let other = || -> stream::Empty<Shot> { panic!("the page is watched already") };
+        let snapshots = || stream::unfold(source, async |mut source| Some((source.recv().await?, source)));
+        let mut first = broadcasts.watch("page".to_owned(), snapshots);
+        let other = || -> stream::Empty<PageSnapshot> { panic!("the page is watched already") };
         let mut second = broadcasts.watch("page".to_owned(), other);
-        sender.send(shot(1, &[("a", "old"), ("b", "same")])).await.unwrap();
+        sender.send(snapshot(1, &[("a", "old"), ("b", "same")])).await.unwrap();
         first.changed().await.unwrap();
         let rendering = first.borrow_and_update().clone().unwrap();
         let whole = rendering.event_after(None);
         assert!(text(&whole).contains("old") && text(&whole).contains("same"), "{}", text(&whole));
         // The first watcher reads on. The second one has not read yet.
-        sender.send(shot(2, &[("a", "new"), ("b", "same")])).await.unwrap();
+        sender.send(snapshot(2, &[("a", "new"), ("b", "same")])).await.unwrap();
         first.changed().await.unwrap();
         let rendering = first.borrow_and_update().clone().unwrap();
         let change = text(&rendering.event_after(Some(1)));
@@ -207,7 +204,7 @@ mod tests {
         assert!(text(&one).contains("same") && one.as_ptr() == two.as_ptr(), "its bytes are shared");
         drop((first, second));
         sender.closed().await;
-        let again = broadcasts.watch("page".to_owned(), || stream::iter([shot(3, &[])]));
+        let again = broadcasts.watch("page".to_owned(), || stream::iter([snapshot(3, &[])]));
         drop(again);
     }
 }

@@ -1,7 +1,7 @@
 //! A chart as SVG, drawn by plotters.
 //!
-//! It has only a few colours, the [`Ink`]s. `page.css` gives each its value in both colour schemes, by the attribute in the drawing.
-//! `page.css` sets the text size, too: the drawing scales to the width of its box, and its text must not shrink with it.
+//! `page.css` maps each [`ChartColor`] to its value in both colour schemes, by the attribute in the drawing. It sets the text size, too:
+//! the drawing scales to the width of its box, and its text must not shrink with it.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::words::plain;
+use super::format::round_to_tenth;
 
 /// Size of the drawing in its own units; in a box of that width on the screen, one unit is a pixel.
 const SIZE: (u32, u32) = (880, 380);
-/// Room for the numbers on the left; they are twice as large on a phone.
+/// Width for the numbers on the left; they are twice as large on a phone.
 const LEFT: u32 = 108;
 const BELOW: u32 = 50;
 /// Margin of the rest; the first and last words of an axis reach into it.
@@ -28,22 +28,20 @@ const HEADROOM: f64 = 1.04;
 const FONT: (&str, i32) = ("sans-serif", 22);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ink {
+pub(super) enum ChartColor {
     Text,
     Grid,
     /// The most important series.
     First,
-    /// The series that goes with it.
     Second,
-    /// The least important series.
     Third,
-    /// A part of a sum: 0 to 6, the part with the shortest interval first.
-    Part(usize),
+    /// A stacked area: 0 to 6, the shortest interval first.
+    Stacked(usize),
 }
 
-pub(super) const PARTS: usize = 7;
+pub(super) const STACKED_COLORS: usize = 7;
 
-impl Ink {
+impl ChartColor {
     const fn rgb(self) -> (u8, u8, u8) {
         match self {
             Self::Text => (0x59, 0x63, 0x6e),
@@ -51,7 +49,7 @@ impl Ink {
             Self::First => (0x0b, 0x5c, 0xad),
             Self::Second => (0x6b, 0x4f, 0xa0),
             Self::Third => (0x8a, 0x5a, 0x00),
-            Self::Part(at) => match at {
+            Self::Stacked(at) => match at {
                 0 => (0x08, 0x3d, 0x77),
                 1 => (0x17, 0x5f, 0xa8),
                 2 => (0x3a, 0x83, 0xc9),
@@ -63,7 +61,7 @@ impl Ink {
         }
     }
 
-    fn color(self) -> RGBColor {
+    fn plotters_color(self) -> RGBColor {
         let (red, green, blue) = self.rgb();
         RGBColor(red, green, blue)
     }
@@ -86,7 +84,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    pub(super) fn even(title: &str, range: Range<f64>, ticks: Vec<(f64, String)>) -> Self {
+    pub(super) fn linear(title: &str, range: Range<f64>, ticks: Vec<(f64, String)>) -> Self {
         Self { title: title.to_owned(), range, logarithmic: false, ticks }
     }
 
@@ -95,8 +93,8 @@ impl Axis {
         Self { title: format!("{title}, on a logarithmic axis"), range, logarithmic: true, ticks }
     }
 
-    /// From 0 to a little more than `most`, with round numbers; large ones in thousands or millions.
-    pub(super) fn up_to(title: &str, most: f64) -> Self {
+    /// An axis from 0 to a little more than `most`, with round labels; large ones in thousands or millions.
+    pub(super) fn from_zero(title: &str, most: f64) -> Self {
         let (by, unit) = UNITS.into_iter().find(|(by, _)| most >= *by * 10.0).unwrap_or((1.0, ""));
         let most = if most > 0.0 { most * HEADROOM } else { 1.0 };
         // Round steps, three to six of them.
@@ -106,11 +104,11 @@ impl Axis {
         // Half an id does not exist.
         let step = step.unwrap_or(rough).max(1.0).ceil();
         let count = (most / step).ceil().max(1.0);
-        let ticks = (0..=count as u32).map(|at| f64::from(at) * step).map(|at| (at, plain(at / by))).collect();
-        Self::even(&format!("{title}{unit}"), 0.0..count * step, ticks)
+        let ticks = (0..=count as u32).map(|at| f64::from(at) * step).map(|at| (at, round_to_tenth(at / by))).collect();
+        Self::linear(&format!("{title}{unit}"), 0.0..count * step, ticks)
     }
 
-    fn scaled(&self, value: f64) -> f64 {
+    fn scale(&self, value: f64) -> f64 {
         if self.logarithmic { value.max(self.range.start).ln() } else { value }
     }
 }
@@ -120,8 +118,8 @@ impl Ranged for Axis {
     type ValueType = f64;
 
     fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        let linear = RangedCoordf64::from(self.scaled(self.range.start)..self.scaled(self.range.end));
-        linear.map(&self.scaled(*value), limit)
+        let linear = RangedCoordf64::from(self.scale(self.range.start)..self.scale(self.range.end));
+        linear.map(&self.scale(*value), limit)
     }
 
     fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
@@ -140,7 +138,7 @@ impl ValueFormatter<f64> for Axis {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum SeriesShape {
     Line,
     Filled,
     Dotted,
@@ -150,20 +148,20 @@ pub(super) enum Shape {
 #[derive(Debug, Clone)]
 pub(super) struct Series {
     pub name: String,
-    pub ink: Ink,
-    pub shape: Shape,
+    pub color: ChartColor,
+    pub shape: SeriesShape,
     pub points: Vec<(f64, f64)>,
 }
 
-/// The series to draw, the first of them in front of the others.
+/// Series to draw; the first is in front of the others.
 #[derive(Debug, Clone)]
 pub(super) struct Chart {
-    /// The gist in words, for readers who cannot see the chart.
-    pub gist: String,
+    /// Description for readers who cannot see the chart.
+    pub alt_text: String,
     pub x: Axis,
     pub y: Axis,
     pub series: Vec<Series>,
-    /// Upright lines, each with a word.
+    /// Vertical lines with their labels.
     pub marks: Vec<(f64, String)>,
 }
 
@@ -186,9 +184,9 @@ impl Chart {
                     span.key {
                         svg viewBox="0 0 20 10" aria-hidden="true" focusable="false" {
                             @match series.shape {
-                                Shape::Filled => rect width="20" height="10" fill=(series.ink.hex()) {},
-                                Shape::Line | Shape::Dotted => {
-                                    line x1="0" y1="5" x2="20" y2="5" stroke=(series.ink.hex()) stroke-width="3" {}
+                                SeriesShape::Filled => rect width="20" height="10" fill=(series.color.hex()) {},
+                                SeriesShape::Line | SeriesShape::Dotted => {
+                                    line x1="0" y1="5" x2="20" y2="5" stroke=(series.color.hex()) stroke-width="3" {}
                                 }
                             }
                         }
@@ -213,7 +211,7 @@ impl Chart {
         // plotters writes the head for a separate file. Here the drawing fills its box and has a name.
         let inside = drawing.split_once('>').map_or("", |(_, inside)| inside);
         let (width, height) = SIZE;
-        let head = html! { (self.gist) }.into_string();
+        let head = html! { (self.alt_text) }.into_string();
         format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{head}\">{inside}")
     }
 
@@ -229,8 +227,8 @@ impl Chart {
             .x_label_area_size(BELOW)
             .y_label_area_size(LEFT)
             .build_cartesian_2d(self.x.clone(), self.y.clone())?;
-        let words = FONT.into_font().color(&Ink::Text.color());
-        let grid = Ink::Grid.color();
+        let words = FONT.into_font().color(&ChartColor::Text.plotters_color());
+        let grid = ChartColor::Grid.plotters_color();
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -248,19 +246,19 @@ impl Chart {
             chart.draw_series([Text::new(word.clone(), (*at, high), above)])?;
         }
         for series in self.series.iter().rev() {
-            let color = series.ink.color();
+            let color = series.color.plotters_color();
             for points in series.points.split(|(_, y)| y.is_nan()) {
                 let points = || points.iter().copied();
                 match series.shape {
-                    Shape::Filled => {
+                    SeriesShape::Filled => {
                         chart.draw_series(AreaSeries::new(points(), low, color))?;
                     }
-                    Shape::Line | Shape::Dotted => {
+                    SeriesShape::Line | SeriesShape::Dotted => {
                         chart.draw_series(LineSeries::new(points(), color.stroke_width(3)))?;
                     }
                 }
                 // A single point makes no line.
-                if series.shape == Shape::Dotted || points().len() == 1 {
+                if series.shape == SeriesShape::Dotted || points().len() == 1 {
                     chart.draw_series(points().map(|at| Circle::new(at, 4, color.filled())))?;
                 }
             }
@@ -273,25 +271,28 @@ impl Chart {
 mod tests {
     use super::*;
 
-    fn some() -> Chart {
-        let series = |name: &str, ink, shape| Series {
+    fn sample_chart() -> Chart {
+        let series = |name: &str, color, shape| Series {
             name: name.to_owned(),
-            ink,
+            color,
             shape,
             points: vec![(1.0, 0.0), (10.0, 50.0), (100.0, 99.0)],
         };
         Chart {
-            gist: "likes <grow> & \"stay\"".to_owned(),
+            alt_text: "likes <grow> & \"stay\"".to_owned(),
             x: Axis::logarithmic("age", 1.0..100.0, vec![(1.0, "1s".to_owned()), (10.0, "10s".to_owned())]),
-            y: Axis::up_to("<i>likes", 99.0),
-            series: vec![series("<b>likes", Ink::First, Shape::Dotted), series("sum", Ink::Part(0), Shape::Filled)],
+            y: Axis::from_zero("<i>likes", 99.0),
+            series: vec![
+                series("<b>likes", ChartColor::First, SeriesShape::Dotted),
+                series("sum", ChartColor::Stacked(0), SeriesShape::Filled),
+            ],
             marks: vec![(10.0, "18m".to_owned())],
         }
     }
 
     #[test]
-    fn a_chart_scales_says_its_gist_and_escapes_words() {
-        let markup = some().markup().into_string();
+    fn a_chart_scales_has_alt_text_and_escapes_words() {
+        let markup = sample_chart().markup().into_string();
         assert!(markup.contains("role=\"img\" aria-label=\"likes &lt;grow&gt; &amp; &quot;stay&quot;\""), "{markup}");
         assert!(markup.contains("viewBox=\"0 0 880 380\"") && !markup.contains("<svg width="), "{markup}");
         assert!(markup.contains("&lt;b&gt;likes") && !markup.contains("style="), "{markup}");
@@ -306,7 +307,7 @@ mod tests {
 
     #[test]
     fn decades_are_equally_wide_on_a_logarithmic_axis() {
-        let x = some().x;
+        let x = sample_chart().x;
         assert_eq!([1.0, 10.0, 100.0].map(|at| x.map(&at, (0, 100))), [0, 50, 100]);
         // A value before the start of the axis is drawn at its edge.
         assert_eq!(x.map(&0.0, (0, 100)), 0);
@@ -323,28 +324,29 @@ mod tests {
             (11_000.0, 15_000.0, 4, "15", "ids, thousands"),
             (34e6, 40e6, 5, "40", "ids, millions"),
         ] {
-            let axis = Axis::up_to("ids", most);
+            let axis = Axis::from_zero("ids", most);
             assert_eq!((axis.range.end, axis.ticks.len(), &*axis.title), (last, count, title), "{most}");
             assert_eq!(axis.ticks.last().unwrap().1, word);
         }
     }
 
     #[test]
-    fn every_ink_has_its_colour_in_both_schemes() {
+    fn every_color_has_its_value_in_both_schemes() {
         let css = include_str!("page.css");
-        let inks = [Ink::Text, Ink::Grid, Ink::First, Ink::Second, Ink::Third];
-        for ink in inks.into_iter().chain((0..PARTS).map(Ink::Part)) {
-            let hex = ink.hex();
-            assert!(css.contains(&format!("[fill=\"{hex}\"]")), "{ink:?} {hex} is not filled by page.css");
-            assert!(css.contains(&format!("[stroke=\"{hex}\"]")), "{ink:?} {hex} is not drawn by page.css");
+        let colors = [ChartColor::Text, ChartColor::Grid, ChartColor::First, ChartColor::Second, ChartColor::Third];
+        for color in colors.into_iter().chain((0..STACKED_COLORS).map(ChartColor::Stacked)) {
+            let hex = color.hex();
+            assert!(css.contains(&format!("[fill=\"{hex}\"]")), "{color:?} {hex} is not filled by page.css");
+            assert!(css.contains(&format!("[stroke=\"{hex}\"]")), "{color:?} {hex} is not drawn by page.css");
         }
-        let markup = some().markup().into_string();
-        let known: Vec<String> = inks.into_iter().chain((0..PARTS).map(Ink::Part)).map(Ink::hex).collect();
+        let markup = sample_chart().markup().into_string();
+        let known: Vec<String> =
+            colors.into_iter().chain((0..STACKED_COLORS).map(ChartColor::Stacked)).map(ChartColor::hex).collect();
         for attribute in ["fill=\"#", "stroke=\"#"] {
             for (at, _) in markup.match_indices(attribute) {
                 let start = at + attribute.len() - 1;
                 let hex = &markup[start..start + 7];
-                assert!(known.iter().any(|ink| ink == hex), "{hex} is no ink");
+                assert!(known.iter().any(|color| color == hex), "{hex} is no ChartColor");
             }
         }
     }

@@ -1,53 +1,56 @@
-//! Communities: size and growth, reasons of candidates, and near misses.
+//! The section about a community: size and growth, reasons of candidates, and near misses.
 
 use std::time::Duration;
 
 use maud::{Markup, html};
 use tokio::sync::Mutex;
 
-use super::chart::{Axis, Chart, Ink, Series, Shape};
-use super::words::{error, one_line, relative};
-use crate::base::clock::{self, Millis};
-use crate::base::humanize::grouped;
-use crate::model::pipeline_id::PipelineId;
-use crate::ops::counting::Counting;
-use crate::pipelines::community::account_evidence::COMMUNITY;
-use crate::store::{Communities, CommunityAccount, CommunitySize, Database, StoreError};
+use super::chart::{Axis, Chart, ChartColor, Series, SeriesShape};
+use super::format::{describe_error, one_line, relative_time};
+use crate::ops::slow_query::SlowQuery;
+use engine::base::clock::{self, Millis};
+use engine::base::humanize::group_digits;
+use networks::model::pipeline_id::{COMMUNITY, PipelineId};
+use store::{Communities, CommunityAccount, CommunitySize, Database, StoreError};
 
-/// Interval of counts while the page has viewers; longer if a count takes more than its part of the time.
-const EVERY: Duration = Duration::from_secs(15);
+/// Interval of counts while the page has viewers; longer if a count is slow.
+const COUNT_INTERVAL: Duration = Duration::from_secs(15);
 /// Time limit of a count: the rest of the page waits for it.
-const PATIENCE: Duration = Duration::from_millis(500);
-const NEAR: u32 = 20;
-const POINTS: u32 = 400;
+const COUNT_TIMEOUT: Duration = Duration::from_millis(500);
+const MAX_NEAR_MISSES: u32 = 20;
+const MAX_POINTS: u32 = 400;
 const HOUR_MS: f64 = 3_600_000.0;
 
 #[derive(Debug, Default)]
-struct Read {
+struct CommunityFigures {
     size: CommunitySize,
     growth: Vec<CommunitySize>,
     by_reason: Vec<(String, String, i64)>,
     near: Vec<CommunityAccount>,
 }
 
-/// The last reading, shared by all viewers.
+/// Latest figures, shared by all viewers.
 #[derive(Debug, Default)]
-pub(super) struct CommunityRead(Mutex<Counting<Read, Result<Read, String>>>);
+pub(super) struct CommunityCache(Mutex<SlowQuery<CommunityFigures, Result<CommunityFigures, String>>>);
 
 pub(super) fn is_community(namespace: &str) -> bool {
-    PipelineId::is_of(namespace, COMMUNITY)
+    PipelineId::holds_items(namespace, COMMUNITY)
 }
 
-async fn read(communities: &dyn Communities, namespace: &str, threshold: f64) -> Result<Read, StoreError> {
-    Ok(Read {
+async fn read_figures(
+    communities: &dyn Communities,
+    namespace: &str,
+    threshold: f64,
+) -> Result<CommunityFigures, StoreError> {
+    Ok(CommunityFigures {
         size: communities.size(namespace, None, clock::wall_ms()).await?,
-        growth: communities.growth(namespace, 0, POINTS).await?,
-        by_reason: communities.by_reason(namespace).await?,
-        near: communities.near_misses(namespace, threshold, NEAR).await?,
+        growth: communities.past_sizes(namespace, 0, MAX_POINTS).await?,
+        by_reason: communities.count_by_reason(namespace).await?,
+        near: communities.near_misses(namespace, threshold, MAX_NEAR_MISSES).await?,
     })
 }
 
-impl CommunityRead {
+impl CommunityCache {
     pub(super) async fn section(
         &self,
         database: &Result<Database, String>,
@@ -58,35 +61,35 @@ impl CommunityRead {
         let (mut counting, namespace) = (self.0.lock().await, namespace.to_owned());
         let communities = database.as_ref().map(|database| database.communities.clone()).map_err(Clone::clone);
         let ask = || async move {
-            let read = read(&*communities?, &namespace, threshold).await;
+            let read = read_figures(&*communities?, &namespace, threshold).await;
             read.map_err(|error| error.to_string())
         };
-        counting.ask(EVERY, PATIENCE, None, ask, |read| read).await;
-        html! { @if let Some(read) = &counting.said { (section(read, address)) } }
+        counting.refresh(COUNT_INTERVAL, COUNT_TIMEOUT, None, ask, |read| read).await;
+        html! { @if let Some(read) = &counting.answer { (section(read, address)) } }
     }
 }
 
-pub(super) fn name_of(namespace: &str) -> String {
-    PipelineId::read(namespace).and_then(|id| id.partition).unwrap_or_else(|| namespace.to_owned())
+pub(super) fn community_name(namespace: &str) -> String {
+    PipelineId::parse(namespace).and_then(|id| id.partition).unwrap_or_else(|| namespace.to_owned())
 }
 
-fn section(read: &Result<Read, String>, address: &(dyn Fn(&str) -> String + Sync)) -> Markup {
-    let count = |number: i64| grouped(number.unsigned_abs());
+fn section(read: &Result<CommunityFigures, String>, address: &(dyn Fn(&str) -> String + Sync)) -> Markup {
+    let count = |number: i64| group_digits(number.unsigned_abs());
     html! {
         section.panel #community aria-labelledby="community-name" {
             h2 #community-name { "Community" }
             @match read {
-                Err(why) => p.lead.bad { "The store does not answer: " (error(why)) },
-                Ok(Read { size, growth, by_reason, near }) => {
+                Err(why) => p.lead.bad { "The store does not answer: " (describe_error(why)) },
+                Ok(CommunityFigures { size, growth, by_reason, near }) => {
                     p.lead {
                         strong { (count(size.members)) } " members, "
                         strong { (count(size.candidates)) } " candidates, "
-                        strong { (count(size.open)) } " undecided, "
-                        strong { (count(size.outside)) } " decided against, "
-                        strong { (count(size.seen)) } " more appeared"
+                        strong { (count(size.open)) } " open, "
+                        strong { (count(size.outside)) } " outside, "
+                        strong { (count(size.seen)) } " more seen"
                     }
-                    @if let Some(chart) = chart(growth, size) { (chart.markup()) }
-                    (reasons(by_reason))
+                    @if let Some(chart) = growth_chart(growth, size) { (chart.markup()) }
+                    (reasons_table(by_reason))
                     @if !near.is_empty() {
                         h3 { "Near misses" }
                         ul #near {
@@ -94,8 +97,8 @@ fn section(read: &Result<Read, String>, address: &(dyn Fn(&str) -> String + Sync
                                 li dir="auto" {
                                     a href=(address(&account.account)) { (one_line(&account.account)) }
                                     " " (format!("{:+.2}", account.score.unwrap_or(0.0)))
-                                    @for of in account.findings() { "; " (one_line(&of.about)) }
-                                    ", judged " (relative(account.judged_at.unwrap_or(account.decided_at), size.at, "ago"))
+                                    @for of in account.parse_evidence() { "; " (one_line(&of.about)) }
+                                    ", judged " (relative_time(account.judged_at.unwrap_or(account.decided_at), size.at, "ago"))
                                 }
                             }
                         }
@@ -106,7 +109,7 @@ fn section(read: &Result<Read, String>, address: &(dyn Fn(&str) -> String + Sync
     }
 }
 
-fn reasons(by_reason: &[(String, String, i64)]) -> Markup {
+fn reasons_table(by_reason: &[(String, String, i64)]) -> Markup {
     html! {
         @if !by_reason.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Accounts by reason" {
@@ -114,7 +117,7 @@ fn reasons(by_reason: &[(String, String, i64)]) -> Markup {
                     thead { tr { th scope="col" { "Appeared as" } th scope="col" { "State" } th.n scope="col" { "Accounts" } } }
                     tbody {
                         @for (reason, state, accounts) in by_reason {
-                            tr { th scope="row" { (reason) } td { (state) } td.n { (grouped(accounts.unsigned_abs())) } }
+                            tr { th scope="row" { (reason) } td { (state) } td.n { (group_digits(accounts.unsigned_abs())) } }
                         }
                     }
                 }
@@ -123,7 +126,7 @@ fn reasons(by_reason: &[(String, String, i64)]) -> Markup {
     }
 }
 
-fn chart(growth: &[CommunitySize], now: &CommunitySize) -> Option<Chart> {
+fn growth_chart(growth: &[CommunitySize], now: &CommunitySize) -> Option<Chart> {
     let hours = |at: Millis| (at - now.at) as f64 / HOUR_MS;
     let all: Vec<&CommunitySize> = growth.iter().chain(std::iter::once(now)).collect();
     let first = growth.first()?;
@@ -134,12 +137,13 @@ fn chart(growth: &[CommunitySize], now: &CommunitySize) -> Option<Chart> {
     let most = judged.iter().chain(&members).map(|(_, count)| *count).fold(0.0, f64::max);
     let start = hours(first.at).min(-1.0);
     let ticks = (0..=4).map(|part| start * f64::from(part) / 4.0).map(|at| (at, format!("{at:.1} h"))).collect();
-    let series = |name: &str, ink, points| Series { name: name.to_owned(), ink, shape: Shape::Dotted, points };
+    let series =
+        |name: &str, color, points| Series { name: name.to_owned(), color, shape: SeriesShape::Dotted, points };
     Some(Chart {
-        gist: format!("Members over {:.1} hours: {} at first, {} now", -start, first.members, now.members),
-        x: Axis::even("hours ago", start..0.0, ticks),
-        y: Axis::up_to("accounts", most),
-        series: vec![series("members", Ink::First, members), series("judged", Ink::Second, judged)],
+        alt_text: format!("Members over {:.1} hours: {} at first, {} now", -start, first.members, now.members),
+        x: Axis::linear("hours ago", start..0.0, ticks),
+        y: Axis::from_zero("accounts", most),
+        series: vec![series("members", ChartColor::First, members), series("judged", ChartColor::Second, judged)],
         marks: Vec::new(),
     })
 }
@@ -147,12 +151,12 @@ fn chart(growth: &[CommunitySize], now: &CommunitySize) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::community::Belonging;
+    use networks::model::community::Belonging;
 
     #[test]
     fn a_community_is_shown_or_the_error() {
         assert!(is_community("community:twitter:pt-pt") && !is_community("profiles:twitter"));
-        assert_eq!(name_of("community:mastodon:social:pt-pt"), "pt-pt");
+        assert_eq!(community_name("community:mastodon:social:pt-pt"), "pt-pt");
         let address = |id: &str| format!("/account?id={id}");
         let out = section(&Err("no <answer>".to_owned()), &address).into_string();
         assert!(out.contains("does not answer: no &lt;answer&gt;"), "{out}");
@@ -172,7 +176,7 @@ mod tests {
             by_hand: None,
             why: None,
         };
-        let read = Read {
+        let read = CommunityFigures {
             size,
             growth: vec![CommunitySize { at: 0, members: 20, ..CommunitySize::default() }],
             by_reason: vec![("mentioned".to_owned(), "member".to_owned(), 30)],

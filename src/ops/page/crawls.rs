@@ -1,24 +1,24 @@
-//! Crawls of lists: those under way with the time to their end, and the newest ones of an account.
+//! The section about crawls under way, and the newest crawls of an account.
 
 use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use super::layout::problem;
+use super::format::{date, describe_error, number_or_dash, one_line, relative_time};
+use super::layout::problem_notice;
 use super::pages::Page;
 use super::routes::Routes;
-use super::words::{date, error, one_line, relative, stored};
-use crate::base::clock::Millis;
-use crate::base::humanize::grouped;
-use crate::model::pipeline_id::PipelineId;
-use crate::model::relation::Side;
 use crate::ops::Snapshot;
 use crate::ops::report::crawls::Crawls;
-use crate::pipelines::profiles::PROFILES;
-use crate::store::{CrawlRecord, Edges};
+use collect::pipelines::profiles::PROFILES;
+use engine::base::clock::Millis;
+use engine::base::humanize::group_digits;
+use networks::model::pipeline_id::PipelineId;
+use networks::model::relation::ListKind;
+use store::{CrawlRecord, Edges};
 
 const ROWS: usize = 50;
-const NEWEST: u32 = 10;
+const MAX_CRAWLS: u32 = 10;
 
 pub(super) fn section(snapshot: &Snapshot, routes: &Routes) -> Markup {
     let unread = Crawls { error: Some("they were not read yet".to_owned()), ..Crawls::default() };
@@ -27,12 +27,12 @@ pub(super) fn section(snapshot: &Snapshot, routes: &Routes) -> Markup {
         section.panel #crawls aria-labelledby="crawls-name" {
             h2 #crawls-name { "Crawls under way" }
             @match &crawls.error {
-                Some(why) => p.lead.bad { "The crawls under way are unknown: " (error(why)) },
+                Some(why) => p.lead.bad { "The crawls under way are unknown: " (describe_error(why)) },
                 None if crawls.listed.is_empty() => p.lead.none { "No list is being read." },
                 None => {
-                    p.lead { strong { (crawls.count()) } " under way; the times are those of the quota, if no other crawl begins" }
+                    p.lead { strong { (crawls.count_text()) } " under way; the time left follows from the quota, if no other crawl starts" }
                     (table(crawls, routes, snapshot.at_ms()))
-                    @if crawls.under_way > Some(ROWS as u64) { p.lead { "the " (ROWS) " that began first" } }
+                    @if crawls.under_way > Some(ROWS as u64) { p.lead { "the oldest " (ROWS) } }
                 }
             }
         }
@@ -42,7 +42,7 @@ pub(super) fn section(snapshot: &Snapshot, routes: &Routes) -> Markup {
 fn table(crawls: &Crawls, routes: &Routes, now: Millis) -> Markup {
     let profiles = routes.namespace.as_deref().and_then(|of| of.split_once(':'));
     let profiles = profiles.map_or_else(String::new, |(_, network)| format!("{PROFILES}:{network}"));
-    let address = |owner: &str| routes.to_item_of(&profiles, owner).unwrap_or_else(|| routes.to_item(owner));
+    let address = |owner: &str| routes.item_address_in(&profiles, owner).unwrap_or_else(|| routes.item_address(owner));
     html! {
         div.scroll #crawls-box tabindex="0" role="region" aria-label="Crawls under way" {
             table aria-label="Crawls under way" {
@@ -62,11 +62,11 @@ fn table(crawls: &Crawls, routes: &Routes, now: Millis) -> Markup {
                         tr {
                             th scope="row" { a href=(address(&crawl.owner)) { (one_line(&crawl.owner)) } }
                             td.lesser { (crawl.kind) }
-                            td.n { (grouped(crawl.pages)) }
-                            td.n { (crawl.expected()) }
-                            td.n.lesser { (grouped(crawl.found)) }
-                            td.lesser { (relative(crawl.started_at, now, "ago")) }
-                            td { (crawl.left()) }
+                            td.n { (group_digits(crawl.pages)) }
+                            td.n { (crawl.expected_pages_text()) }
+                            td.n.lesser { (group_digits(crawl.found)) }
+                            td.lesser { (relative_time(crawl.started_at, now, "ago")) }
+                            td { (crawl.time_left_text()) }
                         }
                     }
                 }
@@ -75,28 +75,28 @@ fn table(crawls: &Crawls, routes: &Routes, now: Millis) -> Markup {
     }
 }
 
-/// The newest crawls of an account's lists, followers first; or the reason why they are unknown.
-pub(super) struct OfAccount(Result<Vec<(Side, Vec<CrawlRecord>)>, String>);
+/// Newest crawls of an account's lists, followers first; or the error of reading them.
+pub(super) struct AccountCrawls(Result<Vec<(ListKind, Vec<CrawlRecord>)>, String>);
 
 impl Page {
-    /// Reads the newest crawls of the account with this id. In a namespace of lists, it reads the crawls of this list.
-    pub(super) async fn crawls_of(&self, owner: &str) -> OfAccount {
+    /// Reads the newest crawls of this account's lists. In a namespace of lists, it reads the crawls of that list.
+    pub(super) async fn load_crawls(&self, owner: &str) -> AccountCrawls {
         let database: Arc<_> = self.database.load();
         let read = match database.as_ref() {
-            Ok(database) => self.archive.ask(async |_| self.read_crawls(&*database.edges, owner).await).await,
+            Ok(database) => self.archive.query(async |_| self.read_crawls(&*database.edges, owner).await).await,
             Err(why) => Err(why.clone()),
         };
-        OfAccount(read)
+        AccountCrawls(read)
     }
 
-    async fn read_crawls(&self, edges: &dyn Edges, owner: &str) -> Result<Vec<(Side, Vec<CrawlRecord>)>, String> {
+    async fn read_crawls(&self, edges: &dyn Edges, owner: &str) -> Result<Vec<(ListKind, Vec<CrawlRecord>)>, String> {
         let own = self.whole.queue.namespace();
-        let Some(id) = PipelineId::read(own) else { return Ok(Vec::new()) };
+        let Some(id) = PipelineId::parse(own) else { return Ok(Vec::new()) };
         let mut all = Vec::new();
-        for side in Side::ALL {
+        for side in ListKind::ALL {
             let list = PipelineId::items(&id.provider, side.as_str()).to_string();
             if list == own || !self.holds_lists() {
-                let crawls = edges.crawls(&list, owner, NEWEST).await.map_err(|error| error.to_string())?;
+                let crawls = edges.crawls(&list, owner, MAX_CRAWLS).await.map_err(|error| error.to_string())?;
                 all.push((side, crawls));
             }
         }
@@ -108,23 +108,25 @@ impl Page {
     }
 }
 
-impl OfAccount {
+impl AccountCrawls {
     /// Empty if no list of the account was ever read.
     pub(super) fn markup(&self) -> Markup {
         let all = match &self.0 {
             Ok(all) => all,
-            Err(why) => return html! { h2 { "Lists" } (problem(&format!("Their crawls are unknown: {}", error(why)))) },
+            Err(why) => {
+                return html! { h2 { "Lists" } (problem_notice(&format!("Their crawls are unknown: {}", describe_error(why)))) };
+            }
         };
         html! {
             @for (side, crawls) in all.iter().filter(|(_, crawls)| !crawls.is_empty()) {
-                h2 { @match side { Side::Followers => "Followers: crawls", Side::Friends => "Friends: crawls" } }
+                h2 { @match side { ListKind::Followers => "Followers: crawls", ListKind::Friends => "Friends: crawls" } }
                 div.scroll tabindex="0" role="region" aria-label=(format!("Crawls of the {side}")) {
                     table id=(format!("crawls-{side}")) aria-label=(format!("Crawls of the {side}")) {
                         thead {
                             tr {
                                 th scope="col" { "Began" }
                                 th scope="col" { "Ended" }
-                                th scope="col" { "How" }
+                                th scope="col" { "Result" }
                                 th.n scope="col" { "Pages" }
                                 th.n scope="col" { "Found" }
                                 th.n scope="col" { "Profile says" }
@@ -145,29 +147,30 @@ fn row(crawl: &CrawlRecord) -> Markup {
         tr {
             td { (date(crawl.started_at)) }
             td { @match crawl.ended_at { Some(at) => (date(at)), None => "–" } }
-            td { (how(crawl)) }
-            td.n { (stored(crawl.pages)) }
-            td.n { (stored(crawl.found)) }
-            td.n { @match crawl.told { Some(stated) => (stored(stated)), None => "unknown" } }
-            td.n.lesser { (stored(crawl.appeared)) }
-            td.n.lesser { (stored(crawl.vanished)) }
+            td { (describe_end(crawl)) }
+            td.n { (number_or_dash(crawl.pages)) }
+            td.n { (number_or_dash(crawl.found)) }
+            td.n { @match crawl.stated_total { Some(stated) => (number_or_dash(stated)), None => "unknown" } }
+            td.n.lesser { (number_or_dash(crawl.appeared)) }
+            td.n.lesser { (number_or_dash(crawl.vanished)) }
         }
     }
 }
 
-/// States that a crawl is complete, or why it is not.
-fn how(crawl: &CrawlRecord) -> String {
+fn describe_end(crawl: &CrawlRecord) -> String {
     let why = match crawl.ended.as_deref() {
         None => return format!("under way ({})", crawl.kind),
         Some("complete") => return "complete".to_owned(),
-        Some("withheld") => return format!("complete, but {} members too many were missing", stored(crawl.withheld)),
-        Some("known_tail") => return "the newest members, up to known ones".to_owned(),
+        Some("withheld") => {
+            return format!("complete, but {} missing members are too many to remove", number_or_dash(crawl.withheld));
+        }
+        Some("known_tail") => return "the newest members, up to the known ones".to_owned(),
         Some("capped") => "longer than relations.longest",
         Some("hidden") => "hidden, or empty",
         Some("partial") => "the network shows a part of the list",
-        Some("stale") => "the network no longer took the cursor",
-        Some("looped") => "the cursors went round in circles",
-        Some("aborted") => "the owner was not there",
+        Some("stale") => "the network rejected the cursor",
+        Some("looped") => "the cursors repeated",
+        Some("aborted") => "the owner was unavailable",
         Some(other) => other,
     };
     format!("not complete: {}", one_line(why))
@@ -187,13 +190,14 @@ mod tests {
             ended: Some("capped".to_owned()),
             pages: 3,
             found: 15_000,
-            told: Some(26_378),
+            stated_total: Some(26_378),
             appeared: 12,
             vanished: 0,
             withheld: 0,
         };
-        let under_way = CrawlRecord { ended: None, ended_at: None, told: None, ..crawl.clone() };
-        let page = OfAccount(Ok(vec![(Side::Followers, vec![under_way, crawl]), (Side::Friends, Vec::new())]));
+        let under_way = CrawlRecord { ended: None, ended_at: None, stated_total: None, ..crawl.clone() };
+        let page =
+            AccountCrawls(Ok(vec![(ListKind::Followers, vec![under_way, crawl]), (ListKind::Friends, Vec::new())]));
         let html = page.markup().into_string();
         for says in [
             "under way (complete)",
@@ -206,7 +210,7 @@ mod tests {
             assert!(html.contains(says), "{says}: {html}");
         }
         assert!(!html.contains("Friends"), "{html}");
-        let out = OfAccount(Err("no <route>".to_owned())).markup().into_string();
+        let out = AccountCrawls(Err("no <route>".to_owned())).markup().into_string();
         assert!(out.contains("unknown: no &lt;route&gt;"), "{out}");
     }
 }

@@ -1,5 +1,5 @@
-//! The last errors. Workers record theirs for a week. The page keeps those that it has seen while its process lives, since a queue that
-//! is out records none.
+//! The section of the last errors. Workers record theirs for a week. The page keeps its own in memory, since a queue that is out records
+//! none.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -7,69 +7,69 @@ use std::sync::{Mutex, PoisonError};
 
 use maud::{Markup, html};
 
+use super::format::{count_text, describe_error, one_line, relative_time, truncate_chars};
 use super::layout::item_link;
 use super::routes::Routes;
-use super::words::{count, cut, error, one_line, relative};
-use crate::base::clock::Millis;
-use crate::engine::queue::{Buried, QueueError, RecordedError, WorkerStats};
 use crate::ops::report::sources::Sources;
 use crate::ops::{LatestReading, Snapshot};
-use crate::store::OldReader;
+use engine::base::clock::Millis;
+use engine::queue::{DeadJob, QueueError, RecordedError, WorkerStats};
+use store::OldReader;
 
 /// Rows of the front page, and errors that it reads.
 pub(super) const SHOWN: usize = 10;
-/// Number of the page's own errors that are kept. A lasting error must not come back as a new one.
-const KEPT: usize = 100;
-const LONGEST: usize = 300;
+/// Limit of the page's own errors. It exceeds [`SHOWN`], so a lasting error does not come back as a new one.
+const MAX_KEPT: usize = 100;
+const MAX_MESSAGE_CHARS: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum ErrorOrigin {
     Service(&'static str),
     Named(&'static str, String),
     Post(String),
 }
 
-/// A message with its last place and its start; `None` if only the page knows the error, which it has just seen.
+/// An error of the current reading. `at` is `None` if its time is unknown.
 #[derive(Debug)]
-struct Found {
+struct CurrentError {
     at: Option<Millis>,
-    place: Place,
+    origin: ErrorOrigin,
     message: String,
 }
 
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(super) struct KeptError {
     at: Millis,
-    place: Place,
+    origin: ErrorOrigin,
     message: String,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Errors(Mutex<Vec<Noted>>);
+pub(super) struct ErrorHistory(Mutex<Vec<KeptError>>);
 
-impl Errors {
-    /// The section `#errors`, with the current errors. `dead`: the last dead items; `recorded`: the newest errors that workers recorded.
+impl ErrorHistory {
+    /// Renders `#errors`. `dead`: the last dead items; `recorded`: the newest errors that workers recorded.
     pub(super) fn section(
         &self,
-        seen: &LatestReading,
-        dead: &[Buried],
+        reading: &LatestReading,
+        dead: &[DeadJob],
         sources: Option<&Sources>,
         recorded: &Result<Vec<RecordedError>, QueueError>,
         (routes, now): (&Routes, Millis),
     ) -> Markup {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for found in of_now(seen, dead, sources) {
-            note(&mut kept, found, now);
+        for found in current_errors(reading, dead, sources) {
+            keep_error(&mut kept, found, now);
         }
         if let Err(why) = recorded {
-            note(
+            keep_error(
                 &mut kept,
-                Found { at: None, place: Place::Service("queue"), message: message(&why.to_string()) },
+                CurrentError { at: None, origin: ErrorOrigin::Service("queue"), message: shorten(&why.to_string()) },
                 now,
             );
         }
         let recorded = recorded.as_deref().unwrap_or_default();
-        let known: HashSet<String> = recorded.iter().map(|error| message(&error.message)).collect();
+        let known: HashSet<String> = recorded.iter().map(|error| shorten(&error.message)).collect();
         let own = kept.iter().filter(|noted| !known.contains(&noted.message)).map(Row::Own);
         let mut rows: Vec<Row<'_>> = recorded.iter().map(Row::Recorded).chain(own).collect();
         rows.sort_by_key(|row| Reverse(row.at()));
@@ -78,81 +78,83 @@ impl Errors {
     }
 }
 
-fn of_now(seen: &LatestReading, dead: &[Buried], sources: Option<&Sources>) -> Vec<Found> {
+fn current_errors(reading: &LatestReading, dead: &[DeadJob], sources: Option<&Sources>) -> Vec<CurrentError> {
     let mut found = Vec::new();
-    let mut add = |at, place, message: &str| {
-        found.push(Found { at, place, message: self::message(message) });
+    let mut add = |at, origin, message: &str| {
+        found.push(CurrentError { at, origin, message: shorten(message) });
     };
-    if let Some(outage) = &seen.outage {
-        add(outage.since_ms, Place::Service("queue"), &outage.why);
+    if let Some(outage) = &reading.outage {
+        add(outage.since_ms, ErrorOrigin::Service("queue"), &outage.why);
     }
     for one in dead {
-        add(Some(one.at), Place::Post(one.id.clone()), &one.reason);
+        add(Some(one.at), ErrorOrigin::Post(one.id.clone()), &one.reason);
     }
     for source in sources.iter().flat_map(|sources| &sources.all) {
         if let Some(trouble) = &source.trouble {
-            add(Some(trouble.at), Place::Named("source", source.name.clone()), &trouble.error);
+            add(Some(trouble.at), ErrorOrigin::Named("source", source.name.clone()), &trouble.error);
         }
     }
-    if let Some(snapshot) = &seen.snapshot {
-        of_snapshot(snapshot, add);
+    if let Some(snapshot) = &reading.snapshot {
+        add_snapshot_errors(snapshot, add);
     }
     found
 }
 
-fn of_snapshot(snapshot: &Snapshot, mut add: impl FnMut(Option<Millis>, Place, &str)) {
+fn add_snapshot_errors(snapshot: &Snapshot, mut add: impl FnMut(Option<Millis>, ErrorOrigin, &str)) {
     if let Some(outage) = &snapshot.store_out {
-        add(outage.since_ms, Place::Service("store"), &outage.why);
+        add(outage.since_ms, ErrorOrigin::Service("store"), &outage.why);
     }
     if let Some(outage) = &snapshot.unwritable {
-        add(outage.since_ms, Place::Service("disk"), &outage.why);
+        add(outage.since_ms, ErrorOrigin::Service("disk"), &outage.why);
     }
     if let Some(OldReader { age_ms, what }) = &snapshot.status.old_reader {
         add(
             Some(snapshot.at_ms() - age_ms),
-            Place::Service("store"),
-            &format!("{what}, has been open for long: end it"),
+            ErrorOrigin::Service("store"),
+            &format!("{what}, has been open for too long: end it"),
         );
     }
     for account in snapshot.accounts.iter().filter(|account| account.parked_for_ms > 0) {
         let why = account.parked_why.as_deref().unwrap_or("parked");
-        add(None, Place::Named("credential", account.name.clone()), why);
+        add(None, ErrorOrigin::Named("credential", account.name.clone()), why);
     }
     for worker in &snapshot.status.stats.workers {
-        let place = || Place::Named("worker", worker.worker.clone());
+        let origin = || ErrorOrigin::Named("worker", worker.worker.clone());
         if let Some(why) = worker.trouble() {
             let since = worker.fields.get(WorkerStats::TROUBLE_SINCE).and_then(|since| since.parse().ok());
-            add(since, place(), why);
+            add(since, origin(), why);
         }
         if let Some(why) = worker.failing() {
-            add(None, place(), why);
+            add(None, origin(), why);
         }
         if let Some(why) = worker.fields.get("config_refused").filter(|why| !why.is_empty()) {
-            add(None, place(), why);
+            add(None, origin(), why);
         }
     }
 }
 
-fn note(kept: &mut Vec<Noted>, found: Found, now: Millis) {
-    let Found { at, place, message } = found;
+fn keep_error(kept: &mut Vec<KeptError>, found: CurrentError, now: Millis) {
+    let CurrentError { at, origin, message } = found;
     match kept.iter_mut().find(|known| known.message == message) {
-        Some(known) if at.is_some_and(|at| at > known.at) => *known = Noted { at: at.unwrap_or(now), place, message },
+        Some(known) if at.is_some_and(|at| at > known.at) => {
+            *known = KeptError { at: at.unwrap_or(now), origin, message }
+        }
         Some(_) => {}
         None => {
-            kept.push(Noted { at: at.unwrap_or(now), place, message });
+            kept.push(KeptError { at: at.unwrap_or(now), origin, message });
             kept.sort_by_key(|known| Reverse(known.at));
-            kept.truncate(KEPT);
+            kept.truncate(MAX_KEPT);
         }
     }
 }
 
-fn message(text: &str) -> String {
-    cut(&error(text), LONGEST)
+fn shorten(text: &str) -> String {
+    truncate_chars(&describe_error(text), MAX_MESSAGE_CHARS)
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row<'a> {
-    Own(&'a Noted),
+    Own(&'a KeptError),
     Recorded(&'a RecordedError),
 }
 
@@ -174,7 +176,7 @@ fn render_errors(rows: &[Row<'_>], routes: &Routes, now: Millis) -> Markup {
                 p.lead.none { "No errors in the last 7 days." }
             } @else {
                 (table(rows, routes, now))
-                p.note { a href=(routes.to("/errors")) { "Search all errors" } }
+                p.note { a href=(routes.address("/errors")) { "Search all errors" } }
             }
         }
     }
@@ -186,30 +188,30 @@ pub(super) fn table(rows: &[Row<'_>], routes: &Routes, now: Millis) -> Markup {
             table.stacked aria-label="The last errors" {
                 thead {
                     tr {
-                        th scope="col" { "Where" }
-                        th scope="col" { "When" }
-                        th scope="col" { "Times" }
+                        th scope="col" { "Source" }
+                        th scope="col" { "Last seen" }
+                        th scope="col" { "Count" }
                         th scope="col" { "Error" }
                     }
                 }
-                tbody { @for row in rows { (row_of(*row, routes, now)) } }
+                tbody { @for row in rows { (render_row(*row, routes, now)) } }
             }
         }
     }
 }
 
-fn row_of(row: Row<'_>, routes: &Routes, now: Millis) -> Markup {
+fn render_row(row: Row<'_>, routes: &Routes, now: Millis) -> Markup {
     match row {
-        Row::Own(Noted { at, place, message }) => html! {
+        Row::Own(KeptError { at, origin, message }) => html! {
             tr {
-                th class=(if matches!(place, Place::Post(_)) { "id" } else { "name" }) scope="row" {
-                    @match place {
-                        Place::Service(name) => (name),
-                        Place::Named(kind, name) => { (kind) " " (error(name)) }
-                        Place::Post(id) => (item_link(routes, id)),
+                th class=(if matches!(origin, ErrorOrigin::Post(_)) { "id" } else { "name" }) scope="row" {
+                    @match origin {
+                        ErrorOrigin::Service(name) => (name),
+                        ErrorOrigin::Named(kind, name) => { (kind) " " (describe_error(name)) }
+                        ErrorOrigin::Post(id) => (item_link(routes, id)),
                     }
                 }
-                td { (relative(*at, now, "ago")) }
+                td { (relative_time(*at, now, "ago")) }
                 td {}
                 td.wrap dir="auto" { (message) }
             }
@@ -217,19 +219,19 @@ fn row_of(row: Row<'_>, routes: &Routes, now: Millis) -> Markup {
         Row::Recorded(recorded) => {
             let RecordedError { pipeline, kind, host, endpoint, first_ms, last_ms, example, message, .. } = recorded;
             let is_own = routes.namespace.as_ref() == Some(pipeline);
-            let place: Vec<&str> = [pipeline, host, endpoint].map(|part| &**part).into();
-            let place: Vec<&str> =
-                place.into_iter().skip(usize::from(is_own)).filter(|part| !part.is_empty()).collect();
+            let origin: Vec<&str> = [pipeline, host, endpoint].map(|part| &**part).into();
+            let origin: Vec<&str> =
+                origin.into_iter().skip(usize::from(is_own)).filter(|part| !part.is_empty()).collect();
             html! {
                 tr {
-                    th.name scope="row" { (one_line(kind)) @if !place.is_empty() { ": " (one_line(&place.join(" "))) } }
-                    td { (relative(*last_ms, now, "ago")) }
+                    th.name scope="row" { (one_line(kind)) @if !origin.is_empty() { ": " (one_line(&origin.join(" "))) } }
+                    td { (relative_time(*last_ms, now, "ago")) }
                     td {
-                        (count(recorded.count, "time"))
-                        @if recorded.count > 1 { ", the first " (relative(*first_ms, now, "ago")) }
+                        (count_text(recorded.count, "time"))
+                        @if recorded.count > 1 { ", the first " (relative_time(*first_ms, now, "ago")) }
                     }
                     td.wrap dir="auto" {
-                        (self::message(message))
+                        (shorten(message))
                         @if let Some(example) = example {
                             " For example "
                             @if is_own { (item_link(routes, example)) } @else { (one_line(example)) }
@@ -249,18 +251,18 @@ mod tests {
 
     const EVIL: &str = "</td><script>alert(1)</script>";
 
-    fn buried(id: &str, at: Millis, reason: &str) -> Buried {
-        Buried { id: id.to_owned(), at, reason: reason.to_owned() }
+    fn buried(id: &str, at: Millis, reason: &str) -> DeadJob {
+        DeadJob { id: id.to_owned(), at, reason: reason.to_owned() }
     }
 
     fn section(
-        errors: &Errors,
-        seen: &LatestReading,
-        dead: &[Buried],
+        errors: &ErrorHistory,
+        reading: &LatestReading,
+        dead: &[DeadJob],
         recorded: &[RecordedError],
         now: Millis,
     ) -> String {
-        errors.section(seen, dead, None, &Ok(recorded.to_vec()), (&Routes::default(), now)).into_string()
+        errors.section(reading, dead, None, &Ok(recorded.to_vec()), (&Routes::default(), now)).into_string()
     }
 
     #[test]
@@ -278,7 +280,7 @@ mod tests {
         };
         let dead = [buried("21", 4_000, "HTTP 400"), buried("20", 5_000, "too large")];
         let newest = [recorded("dead", 8_000, "HTTP 400"), recorded("no answer", 3_000, EVIL)];
-        let text = section(&Errors::default(), &LatestReading::default(), &dead, &newest, 9_000);
+        let text = section(&ErrorHistory::default(), &LatestReading::default(), &dead, &newest, 9_000);
         assert_eq!(text.matches("HTTP 400").count(), 1, "{text}");
         let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words}: {text}"));
         assert!(at("HTTP 400") < at("too large") && at("too large") < at("no answer"), "the newest first: {text}");
@@ -288,7 +290,7 @@ mod tests {
 
     #[test]
     fn each_message_is_kept_once_with_its_last_place_and_outlives_its_cause() {
-        let errors = Errors::default();
+        let errors = ErrorHistory::default();
         let none = section(&errors, &LatestReading::default(), &[], &[], 9_000);
         assert!(none.contains("No errors in the last"), "{none}");
         let outage = Some(Outage { why: "no route".to_owned(), since_ms: Some(5_000) });
@@ -306,12 +308,12 @@ mod tests {
 
     #[test]
     fn messages_are_bounded_and_stay_text() {
-        let errors = Errors::default();
-        let dead: Vec<Buried> =
+        let errors = ErrorHistory::default();
+        let dead: Vec<DeadJob> =
             (0..1_000).map(|at| buried(EVIL, at, &format!("{at} {EVIL} {}", "x".repeat(1_000)))).collect();
         let text = section(&errors, &LatestReading::default(), &dead, &[], 10_000);
         assert!(!text.contains("<script>") && text.len() < 20_000, "{text}");
-        assert_eq!((errors.0.lock().unwrap().len(), text.matches("<td class=\"wrap\"").count()), (KEPT, SHOWN));
+        assert_eq!((errors.0.lock().unwrap().len(), text.matches("<td class=\"wrap\"").count()), (MAX_KEPT, SHOWN));
         assert!(text.contains(">999 &lt;/td&gt;"), "{text}");
     }
 }

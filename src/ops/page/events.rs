@@ -13,22 +13,22 @@ use axum::response::{IntoResponse, Response};
 use futures::stream::{self, Stream, StreamExt};
 use serde::Deserialize;
 
-use super::broadcast::{Receiver, Shot};
+use super::broadcast::{PageSnapshot, Receiver};
 use super::ids::PostId;
-use super::pages::{Page, now};
-use super::past::{Range, unknown_range};
-use super::watchers::{Place, Watchers};
-use crate::engine::health::Health;
+use super::pages::{Page, reading_now};
+use super::time_range::{Range, unknown_range};
+use super::watchers::{WatcherGuard, Watchers};
 use crate::ops::server::Client;
+use engine::health::Health;
 
 /// Interval of comments, so that proxies do not close the stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const COMMENT: Bytes = Bytes::from_static(b":\n\n");
-const TWEET_EVERY: Duration = Duration::from_secs(3);
+const POST_INTERVAL: Duration = Duration::from_secs(3);
 
-pub(super) type Sent = Result<Bytes, Infallible>;
+pub(super) type EventResult = Result<Bytes, Infallible>;
 
-/// The watched page: a tweet, or the front page with this range of the past.
+/// The page to watch: a post, or the front page with this range of the past.
 #[derive(Debug, Deserialize)]
 pub(super) struct EventsQuery {
     tweet: Option<String>,
@@ -40,38 +40,40 @@ pub(super) struct EventsQuery {
 pub(super) async fn stream(
     State(page): State<Arc<Page>>,
     Extension(client): Extension<Client>,
-    asked: Result<Query<EventsQuery>, QueryRejection>,
+    query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Response {
-    let Ok(Query(asked)) = asked else {
+    let Ok(Query(query)) = query else {
         return (StatusCode::BAD_REQUEST, format!("{}, or ?tweet=ID\n", unknown_range())).into_response();
     };
-    let tweet = match asked.tweet.as_deref().map(PostId::parse).transpose() {
+    let tweet = match query.tweet.as_deref().map(PostId::parse).transpose() {
         Ok(tweet) => tweet,
         Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
     };
-    let (health, watchers) = (page.whole.health.clone(), page.in_common.watchers.clone());
-    answer(&health, &watchers, &client, || {
+    let (health, watchers) = (page.whole.health.clone(), page.shared.watchers.clone());
+    stream_response(&health, &watchers, &client, || {
         let namespace = page.whole.queue.namespace();
-        let broadcasts = page.in_common.broadcasts.clone();
+        let broadcasts = page.shared.broadcasts.clone();
         match tweet {
-            Some(id) => broadcasts.watch(format!("{namespace} tweet {id}"), || tweet_shots(page, id)),
-            None => broadcasts.watch(format!("{namespace} {}", asked.range.word()), || front_shots(page, asked.range)),
+            Some(id) => broadcasts.watch(format!("{namespace} tweet {id}"), || post_snapshots(page, id)),
+            None => broadcasts
+                .watch(format!("{namespace} {}", query.range.query_value()), || front_snapshots(page, query.range)),
         }
     })
 }
 
-/// The stream for a client. It ends when the process stops or the stream has to give way.
-pub(super) fn answer(
+/// Answers with a stream. It ends when the process stops, or when another client replaces it.
+pub(super) fn stream_response(
     health: &Arc<Health>,
     watchers: &Arc<Watchers>,
     client: &Client,
     watch: impl FnOnce() -> Receiver,
 ) -> Response {
     if health.is_stopping() {
-        return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "2")], "it is stopping\n").into_response();
+        return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "2")], "ops is stopping: connect again\n")
+            .into_response();
     }
     let until = health.clone();
-    let events = events(watch(), watchers.admit(client)).take_until(async move { until.stopping().await });
+    let events = event_stream(watch(), watchers.admit(client)).take_until(async move { until.wait_for_stop().await });
     let head = [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-store"),
@@ -80,48 +82,48 @@ pub(super) fn answer(
     (head, Body::from_stream(events)).into_response()
 }
 
-fn events(receiver: Receiver, place: Place) -> impl Stream<Item = Sent> {
-    stream::unfold((receiver, None, place), async |(mut receiver, mut sent, place)| {
+fn event_stream(receiver: Receiver, guard: WatcherGuard) -> impl Stream<Item = EventResult> {
+    stream::unfold((receiver, None, guard), async |(mut receiver, mut sent, guard)| {
         loop {
             match tokio::time::timeout(KEEP_ALIVE, receiver.changed()).await {
-                Err(_) => return Some((Ok(COMMENT), (receiver, sent, place))),
+                Err(_) => return Some((Ok(COMMENT), (receiver, sent, guard))),
                 Ok(changed) => changed.ok()?,
             }
             let rendering = receiver.borrow_and_update().clone();
             if let Some(rendering) = rendering {
                 let event = rendering.event_after(sent);
                 sent = Some(rendering.number());
-                return Some((Ok(event), (receiver, sent, place)));
+                return Some((Ok(event), (receiver, sent, guard)));
             }
         }
     })
 }
 
-fn front_shots(page: Arc<Page>, range: Range) -> impl Stream<Item = Shot> {
-    let mut seen = page.reader.watch();
+fn front_snapshots(page: Arc<Page>, range: Range) -> impl Stream<Item = PageSnapshot> {
+    let mut reading = page.reader.watch();
     // The last reading is sent at once.
-    seen.mark_changed();
-    stream::unfold((page, seen, range), async |(page, mut source, range)| {
-        let seen = loop {
+    reading.mark_changed();
+    stream::unfold((page, reading, range), async |(page, mut source, range)| {
+        let reading = loop {
             source.changed().await.ok()?;
-            let seen = source.borrow_and_update().clone();
-            if seen.is_read() {
-                break seen;
+            let reading = source.borrow_and_update().clone();
+            if reading.is_read() {
+                break reading;
             }
         };
-        let front = page.with_range(&seen, range).await;
-        let shot = Shot { at: front.at, now: now(&seen), parts: front.parts.clone() };
-        Some((shot, (page, source, range)))
+        let front = page.front_in_range(&reading, range).await;
+        let snapshot = PageSnapshot { at: front.at, now: reading_now(&reading), parts: front.parts.clone() };
+        Some((snapshot, (page, source, range)))
     })
 }
 
-fn tweet_shots(page: Arc<Page>, id: PostId) -> impl Stream<Item = Shot> {
-    let every = tokio::time::interval(TWEET_EVERY);
+fn post_snapshots(page: Arc<Page>, id: PostId) -> impl Stream<Item = PageSnapshot> {
+    let every = tokio::time::interval(POST_INTERVAL);
     stream::unfold((page, every, id), async |(page, mut every, id)| {
         every.tick().await;
-        // The stream ends while a service is out. The page tries again, and says so.
-        let seen = page.tweet(&id).await.ok().flatten()?;
-        let parts = vec![("tweet".into(), seen.section().into_string())];
-        Some((Shot { at: seen.at(), now: seen.at(), parts }, (page, every, id)))
+        // The stream ends while a service is unavailable. The page shows that, and connects again.
+        let details = page.load_post(&id).await.ok().flatten()?;
+        let parts = vec![("tweet".into(), details.section().into_string())];
+        Some((PageSnapshot { at: details.at(), now: details.at(), parts }, (page, every, id)))
     })
 }

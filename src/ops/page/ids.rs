@@ -1,11 +1,11 @@
-//! The id of a post or of an account, as a person types it, or as our addresses hold it.
+//! Ids of posts and accounts, as people type them, or as addresses contain them.
 
 use std::fmt;
 
-use crate::engine::queue::check_id;
-use crate::model::post::TweetId;
+use engine::base::id::check_id;
+use networks::model::post::TweetId;
 
-/// The id of an item, as the queue and the store have it.
+/// Id of a post or an account, as the queue and the store have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PostId(String);
 
@@ -18,8 +18,8 @@ impl PostId {
         TweetId::parse(text).map(|id| Self(id.to_string())).map_err(|why| why.to_string())
     }
 
-    /// Finds the id in a typed text: an id itself, or the address of a post on Twitter or Mastodon.
-    pub(super) fn typed(text: &str) -> Result<Self, String> {
+    /// Finds the id in a typed text: an id, or the address of a post on Twitter or Mastodon.
+    pub(super) fn parse_typed(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if ["at://", "did:"].iter().any(|start| text.starts_with(start)) {
             return Self::parse(text);
@@ -57,16 +57,16 @@ mod tests {
             format!("https://mobile.twitter.com/a/statuses/{id}/photo/1"),
             format!("https://mastodon.social/@Gargron/{id}"),
         ] {
-            assert_eq!(PostId::typed(&text).unwrap().as_str(), id, "{text}");
+            assert_eq!(PostId::parse_typed(&text).unwrap().as_str(), id, "{text}");
         }
         let uri = "at://did:plc:ewvi7nxzyoun6zhxrhs64oiz/app.bsky.feed.post/3l6oveex3ii2l";
-        assert_eq!(PostId::typed(&format!(" {uri} ")).unwrap().as_str(), uri);
+        assert_eq!(PostId::parse_typed(&format!(" {uri} ")).unwrap().as_str(), uri);
         assert_eq!(
             PostId::parse("did:plc:ewvi7nxzyoun6zhxrhs64oiz").unwrap().as_str(),
             "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
         );
         for text in ["", "abc", "https://twitter.com/TwitterDev", "https://x.com/a/status/", "at://a b", "-1"] {
-            assert!(PostId::typed(text).is_err(), "{text}");
+            assert!(PostId::parse_typed(text).is_err(), "{text}");
         }
     }
 }

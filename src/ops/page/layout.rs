@@ -9,15 +9,14 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets::VERSION;
+use super::format::one_line;
 use super::ids::PostId;
-use super::words::one_line;
-use crate::base::clock::Millis;
 use crate::ops::page::routes::Routes;
+use engine::base::clock::Millis;
 
-pub(super) const FIND: &str = "/find";
+pub(super) const FIND_PATH: &str = "/find";
 
-/// Nothing comes from elsewhere, a page's text has no script or style, and no site may frame it. The referrer is `same-origin`: without
-/// any referrer, a browser would not state either from where a form is sent.
+/// The referrer is `same-origin`: without any, a browser does not send the origin of a form either.
 const HEADERS: [(HeaderName, &str); 5] = [
     (
         CONTENT_SECURITY_POLICY,
@@ -30,17 +29,16 @@ const HEADERS: [(HeaderName, &str); 5] = [
 ];
 
 pub(super) struct Document<'a> {
-    /// The namespace of the page, and the addresses of the others.
     pub routes: &'a Routes,
     pub title: String,
-    /// The address that the navigation marks, without the common prefix of the namespace.
-    pub here: &'static str,
+    /// Path that the navigation marks as current, without the prefix of the namespace.
+    pub current_path: &'static str,
     /// Time of its figures, ms since the epoch.
     pub at: Millis,
     /// Current time by the same clock: the figures may be old.
     pub now: Millis,
     pub events: Option<String>,
-    pub asked: String,
+    pub query: String,
     pub content: Markup,
 }
 
@@ -54,7 +52,7 @@ impl Document<'_> {
     }
 
     fn markup(self) -> Markup {
-        let Self { routes, title, here, at, now, events, asked, content } = self;
+        let Self { routes, title, current_path, at, now, events, query, content } = self;
         let version = &*VERSION;
         html! {
             (DOCTYPE)
@@ -73,13 +71,13 @@ impl Document<'_> {
                     header.head {
                         a.brand href="/" { (logo()) "Twitter Updater" }
                         @if routes.namespace.is_some() {
-                            (pages(routes, here))
-                            (search(&routes.to_items(), if routes.holds_accounts() { ACCOUNTS } else { POSTS }, &asked))
+                            (page_nav(routes, current_path))
+                            (search_form(&routes.items_address(), if routes.holds_accounts() { ACCOUNTS } else { POSTS }, &query))
                         } @else {
-                            (search(FIND, if routes.show_accounts() { ALL } else { POSTS }, &asked))
+                            (search_form(FIND_PATH, if routes.any_holds_accounts() { ALL } else { POSTS }, &query))
                         }
                         span #live role="status" hidden[events.is_none()] { "as it was when it was loaded" }
-                        @if !routes.all.is_empty() { (namespaces(routes, here)) }
+                        @if !routes.all.is_empty() { (namespace_nav(routes, current_path)) }
                     }
                     main #main data-at=(at) data-now=(now) data-version=(version) data-events=[events] tabindex="-1" {
                         (content)
@@ -87,7 +85,7 @@ impl Document<'_> {
                     footer {
                         p {
                             "twitter-updater " (env!("CARGO_PKG_VERSION")) " · JSON: "
-                            a href=(routes.to_status()) { (routes.to_status()) }
+                            a href=(routes.status_address()) { (routes.status_address()) }
                             @if routes.optional.metrics { " · Prometheus: " a href="/metrics" { "/metrics" } }
                         }
                         @if routes.optional.logout {
@@ -102,37 +100,34 @@ impl Document<'_> {
     }
 }
 
-fn pages(routes: &Routes, here: &str) -> Markup {
+fn page_nav(routes: &Routes, current_path: &str) -> Markup {
     html! {
         nav aria-label="Pages" {
             @for (address, name) in [("/", "Overview"), ("/dead", "Dead")] {
-                a href=(routes.to(address)) aria-current=[(address == here).then_some("page")] { (name) }
+                a href=(routes.address(address)) aria-current=[(address == current_path).then_some("page")] { (name) }
             }
         }
     }
 }
 
-/// Labels of the search: for posts,
 const POSTS: &str = "Id or address of a post";
-/// for accounts,
 const ACCOUNTS: &str = "Account’s id or handle";
-/// or for both.
 const ALL: &str = "Id, address or @handle";
 
-fn search(action: &str, label: &str, asked: &str) -> Markup {
+fn search_form(action: &str, label: &str, query: &str) -> Markup {
     html! {
         form role="search" action=(action) method="get" {
             label.unseen for="search" { (label) }
-            input #search type="search" name="id" value=(asked) placeholder=(label)
+            input #search type="search" name="id" value=(query) placeholder=(label)
                 autocomplete="off" spellcheck="false" required;
             button type="submit" { "Find" }
         }
     }
 }
 
-fn namespaces(routes: &Routes, here: &str) -> Markup {
+fn namespace_nav(routes: &Routes, current_path: &str) -> Markup {
     // The page itself, or a page of that namespace.
-    let current = |is: bool| is.then_some(if here == "/" { "page" } else { "true" });
+    let current = |is: bool| is.then_some(if current_path == "/" { "page" } else { "true" });
     html! {
         nav.namespaces aria-label="Namespaces" {
             a href="/" aria-current=[current(routes.namespace.is_none())] { "All" }
@@ -143,20 +138,20 @@ fn namespaces(routes: &Routes, here: &str) -> Markup {
     }
 }
 
-/// One line that says that there is nothing to show: nothing is wrong.
-pub(super) fn nothing(text: &str) -> Markup {
+/// Renders one line about nothing to show, which is no error.
+pub(super) fn empty_notice(text: &str) -> Markup {
     html! { p.problem.none #problem role="alert" { (text) } }
 }
 
-/// One line that says what is wrong, and what to do.
-pub(super) fn problem(text: &str) -> Markup {
+/// Renders one line about an error.
+pub(super) fn problem_notice(text: &str) -> Markup {
     html! { p.problem #problem role="alert" { (text) } }
 }
 
 pub(super) fn item_link(routes: &Routes, id: &str) -> Markup {
     html! {
         @match PostId::parse(id) {
-            Ok(id) => a href=(routes.to_item(id.as_str())) { (id.as_str()) },
+            Ok(id) => a href=(routes.item_address(id.as_str())) { (id.as_str()) },
             Err(_) => (one_line(id)),
         }
     }

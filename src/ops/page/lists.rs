@@ -1,11 +1,11 @@
-//! Lists that were never read, and the age of the others.
+//! The section about reads of lists: lists that were never read, and the age of the others.
 
 use maud::{Markup, html};
 
-use super::words::{error, time};
-use crate::base::humanize::grouped;
+use super::format::{describe_error, format_span};
 use crate::ops::Snapshot;
 use crate::ops::report::list_backlog::{ListFigures, TierFigures};
+use engine::base::humanize::group_digits;
 
 pub(super) fn section(snapshot: &Snapshot) -> Markup {
     let lists = snapshot.status.lists.as_ref();
@@ -16,7 +16,7 @@ pub(super) fn section(snapshot: &Snapshot) -> Markup {
                 Some(figures) => { (unread(figures)) (table(figures)) }
                 None => {
                     @let why = lists.and_then(|lists| lists.error.as_deref()).unwrap_or("they were not read yet");
-                    p.lead.bad { "The reads of lists are unknown: " (error(why)) }
+                    p.lead.bad { "The reads of lists are unknown: " (describe_error(why)) }
                 }
             }
         }
@@ -26,15 +26,15 @@ pub(super) fn section(snapshot: &Snapshot) -> Markup {
 fn unread(lists: &ListFigures) -> Markup {
     html! {
         @if lists.unread == 0 {
-            p.lead { "Each of " strong { (grouped(lists.lists)) } " lists has been read once." }
+            p.lead { "Each of " strong { (group_digits(lists.lists)) } " lists has been read once." }
         } @else {
             p.lead {
-                strong { (grouped(lists.unread)) } " of " strong { (grouped(lists.lists)) } " lists were never read"
+                strong { (group_digits(lists.unread)) } " of " strong { (group_digits(lists.lists)) } " lists were never read"
                 @if lists.unread_overdue > 0 {
-                    ", " strong.warn { (grouped(lists.unread_overdue)) } " of them for longer than " (time(lists.interval_ms))
+                    ", " strong.warn { (group_digits(lists.unread_overdue)) } " of them for longer than " (format_span(lists.interval_ms))
                 }
-                ": " (grouped(lists.first_calls)) " calls are left. Time until each has been read once, if no other is put in: "
-                strong { (lists.read_once()) } "."
+                ": " (group_digits(lists.first_calls)) " calls are left. Time until each has been read once, if no list is added: "
+                strong { (lists.read_once_text()) } "."
             }
         }
     }
@@ -60,13 +60,13 @@ fn table(lists: &ListFigures) -> Markup {
                     @for tier in &lists.tiers {
                         tr {
                             th scope="row" { (tier.tier) }
-                            td.lesser { (time(tier.revisit_ms)) }
-                            td.lesser { (time(tier.complete_within_ms)) }
-                            td.n { (grouped(tier.lists)) }
-                            td.n { (grouped(tier.complete)) }
-                            td.n { (TierFigures::age(tier.median_age_ms)) }
-                            td.n { (TierFigures::age(tier.oldest_age_ms)) }
-                            td.n { (grouped(tier.too_old)) }
+                            td.lesser { (format_span(tier.revisit_ms)) }
+                            td.lesser { (format_span(tier.complete_within_ms)) }
+                            td.n { (group_digits(tier.lists)) }
+                            td.n { (group_digits(tier.complete)) }
+                            td.n { (TierFigures::age_text(tier.median_age_ms)) }
+                            td.n { (TierFigures::age_text(tier.oldest_age_ms)) }
+                            td.n { (group_digits(tier.too_old)) }
                         }
                     }
                 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// A number in a query. A number out of range becomes the nearest one in range.
+/// A number in a query. If out of range, it becomes the nearest in range.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Number(pub u64);
 

@@ -1,4 +1,4 @@
-//! The overview of several namespaces: is everything fresh, and if not, where not, and why?
+//! The overview of several namespaces: a headline, and a card for each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use maud::{Markup, PreEscaped, html};
 use tokio::time::MissedTickBehavior;
 
 use super::accounts;
-use super::broadcast::Shot;
+use super::broadcast::PageSnapshot;
 use super::events;
+use super::format::{describe_error, format_span, one_line, relative_time};
 use super::ids::PostId;
-use super::layout::{Document, nothing, problem};
-use super::pages::{Front, Page, now};
+use super::layout::{Document, empty_notice, problem_notice};
+use super::pages::{FrontPage, Page, reading_now};
 use super::polled;
 use super::site::Site;
-use super::tweet::{self, no_post};
-use super::words::{error, one_line, relative, time};
-use crate::base::clock::{self, Millis};
-use crate::base::humanize::grouped;
+use super::tweet::{self, invalid_id_notice};
 use crate::ops::server::Client;
-use crate::ops::{Answer, LatestReading, Snapshot};
-use crate::quota::CredentialStatus;
+use crate::ops::{Headline, LatestReading, Snapshot};
+use engine::base::clock::{self, Millis};
+use engine::base::humanize::group_digits;
+use engine::quota::CredentialStatus;
 
-/// Interval of updates. Each namespace is read on its own, and none may hurry the rest.
-const EVERY: Duration = Duration::from_secs(1);
+/// Minimum interval of updates: namespaces are read independently.
+const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// `GET /`, of several namespaces.
-pub(super) async fn show(State(site): State<Arc<Site>>) -> Response {
-    let seen = join_all(site.pages.iter().map(|page| page.reader.look())).await;
+pub(super) async fn show_page(State(site): State<Arc<Site>>) -> Response {
+    let seen = join_all(site.pages.iter().map(|page| page.reader.current())).await;
     let front = site.overview(&seen).await;
     let content = html! {
         h1.unseen { "Is everything fresh?" }
@@ -43,8 +43,8 @@ pub(super) async fn show(State(site): State<Arc<Site>>) -> Response {
         div.grid { @for (_, part) in cards { (PreEscaped(part)) } }
     };
     let (title, events) = ("Overview".to_owned(), Some("/events".to_owned()));
-    let (routes, asked) = (&site.routes, String::new());
-    Document { routes, title, here: "/", at: front.at, now: of_now(&seen), events, asked, content }
+    let (routes, query) = (&site.routes, String::new());
+    Document { routes, title, current_path: "/", at: front.at, now: newest_now(&seen), events, query, content }
         .answer(StatusCode::OK)
 }
 
@@ -56,52 +56,52 @@ pub(super) async fn stream(State(site): State<Arc<Site>>, Extension(client): Ext
     };
     let watchers = site.watchers.clone();
     let broadcasts = site.broadcasts.clone();
-    events::answer(&health, &watchers, &client, || broadcasts.watch("overview".to_owned(), || shots(site)))
+    events::stream_response(&health, &watchers, &client, || broadcasts.watch("overview".to_owned(), || snapshots(site)))
 }
 
 /// `GET /find?id=`, of several namespaces: redirects to the item in the namespace that knows it, or to the account of that handle.
 pub(super) async fn find(
     State(site): State<Arc<Site>>,
-    asked: Result<Query<tweet::ItemQuery>, QueryRejection>,
+    query: Result<Query<tweet::ItemQuery>, QueryRejection>,
 ) -> Response {
-    let asked = asked.map_or_else(|_| String::new(), |Query(asked)| asked.id);
+    let query = query.map_or_else(|_| String::new(), |Query(query)| query.id);
     let answer = |status: StatusCode, title: &str, content: Markup| {
-        let (routes, title, asked, now) = (&site.routes, title.to_owned(), asked.clone(), clock::wall_ms());
+        let (routes, title, query, now) = (&site.routes, title.to_owned(), query.clone(), clock::wall_ms());
         let content = html! { h1 { (title) } (content) };
-        Document { routes, title, here: "", at: now, now, events: None, asked, content }.answer(status)
+        Document { routes, title, current_path: "", at: now, now, events: None, query, content }.answer(status)
     };
-    let id = match PostId::typed(&asked) {
+    let id = match PostId::parse_typed(&query) {
         Ok(id) => id,
         Err(why) => {
-            let called = join_all(site.pages.iter().map(|page| page.called(&asked))).await;
-            // A namespace that cannot be searched now says so on its own page.
-            let addresses: Vec<String> = called.into_iter().filter_map(Result::ok).flatten().collect();
+            let found = join_all(site.pages.iter().map(|page| page.account_addresses(&query))).await;
+            // The page of a namespace that cannot be searched shows the error.
+            let addresses: Vec<String> = found.into_iter().filter_map(Result::ok).flatten().collect();
             return match &addresses[..] {
-                [] => answer(StatusCode::BAD_REQUEST, "Not an id", no_post(&why)),
+                [] => answer(StatusCode::BAD_REQUEST, "Not an id", invalid_id_notice(&why)),
                 [only] => Redirect::to(only).into_response(),
                 _ => {
                     let links = html! { @for address in &addresses { p { a href=(address) { (address) } } } };
-                    answer(StatusCode::OK, &format!("Accounts called {}", one_line(&asked)), links)
+                    answer(StatusCode::OK, &format!("Accounts called {}", one_line(&query)), links)
                 }
             };
         }
     };
-    let known = join_all(site.pages.iter().map(async |page| (page, page.tweet(&id).await))).await;
+    let known = join_all(site.pages.iter().map(async |page| (page, page.load_post(&id).await))).await;
     let having: Vec<&Page> =
         known.iter().filter(|(_, seen)| matches!(seen, Ok(Some(_)))).map(|(page, _)| &***page).collect();
     let out = known.iter().find_map(|(page, seen)| Some((page, seen.as_ref().err()?)));
     let title = format!("Id {id}");
     match (&having[..], out) {
-        ([only], None) => Redirect::to(&only.routes.to_item(id.as_str())).into_response(),
-        ([], None) => answer(StatusCode::NOT_FOUND, &title, nothing("No namespace knows it: it was never put in.")),
+        ([only], None) => Redirect::to(&only.routes.item_address(id.as_str())).into_response(),
+        ([], None) => answer(StatusCode::NOT_FOUND, &title, empty_notice("No namespace has it: it was never added.")),
         (having, out) => {
             let status = if having.is_empty() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
             let names = html! {
                 @for page in having {
-                    p { a href=(page.routes.to_item(id.as_str())) { "In " (page.whole.queue.namespace()) } }
+                    p { a href=(page.routes.item_address(id.as_str())) { "In " (page.whole.queue.namespace()) } }
                 }
                 @if let Some((page, why)) = out {
-                    (problem(&format!("{} cannot be searched now: {}", page.whole.queue.namespace(), error(why))))
+                    (problem_notice(&format!("{} cannot be searched now: {}", page.whole.queue.namespace(), describe_error(why))))
                 }
             };
             answer(status, &title, names)
@@ -109,7 +109,7 @@ pub(super) async fn find(
     }
 }
 
-fn shots(site: Arc<Site>) -> impl Stream<Item = Shot> {
+fn snapshots(site: Arc<Site>) -> impl Stream<Item = PageSnapshot> {
     let watch = |page: &Arc<Page>| {
         let mut seen = page.reader.watch();
         // The last reading is sent at once.
@@ -117,7 +117,7 @@ fn shots(site: Arc<Site>) -> impl Stream<Item = Shot> {
         seen
     };
     let seen: Vec<_> = site.pages.iter().map(watch).collect();
-    let mut pace = tokio::time::interval(EVERY);
+    let mut pace = tokio::time::interval(UPDATE_INTERVAL);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     stream::unfold((site, seen, pace), async |(site, mut receivers, mut pace)| {
         pace.tick().await;
@@ -131,25 +131,25 @@ fn shots(site: Arc<Site>) -> impl Stream<Item = Shot> {
                 break seen;
             }
         };
-        let Front { at, parts } = site.overview(&seen).await;
-        Some((Shot { at, now: of_now(&seen), parts }, (site, receivers, pace)))
+        let FrontPage { at, parts } = site.overview(&seen).await;
+        Some((PageSnapshot { at, now: newest_now(&seen), parts }, (site, receivers, pace)))
     })
 }
 
 /// Current time by the clock of the newest figures, or by our own clock if all are old. ms since the epoch.
-fn of_now(seen: &[LatestReading]) -> Millis {
-    let fresh = seen.iter().filter(|seen| seen.snapshot.is_some() && seen.outage.is_none());
-    fresh.map(now).max().unwrap_or_else(clock::wall_ms)
+fn newest_now(readings: &[LatestReading]) -> Millis {
+    let fresh = readings.iter().filter(|reading| reading.snapshot.is_some() && reading.outage.is_none());
+    fresh.map(reading_now).max().unwrap_or_else(clock::wall_ms)
 }
 
 impl Site {
-    fn answer(&self, seen: &[LatestReading]) -> Answer {
-        let states = seen.iter().map(|seen| Answer::of(seen).state);
+    fn answer(&self, seen: &[LatestReading]) -> Headline {
+        let states = seen.iter().map(|seen| Headline::from_reading(seen).state);
         let names = self.routes.all.iter().map(|(name, _)| name.as_str());
-        Answer::of_all(&names.zip(states).collect::<Vec<_>>())
+        Headline::summarize(&names.zip(states).collect::<Vec<_>>())
     }
 
-    async fn overview(&self, seen: &[LatestReading]) -> Front {
+    async fn overview(&self, seen: &[LatestReading]) -> FrontPage {
         let answer = self.answer(seen);
         let headline = html! {
             div.answer #headline { p #answer data-state=(answer.state) { span { (one_line(&answer.sentence)) } } }
@@ -157,20 +157,20 @@ impl Site {
         let mut parts = vec![("headline".into(), headline.into_string())];
         for (at, (page, seen)) in self.pages.iter().zip(seen).enumerate() {
             let (id, name) = (format!("namespace-{at}"), page.whole.queue.namespace());
-            let card = card(&id, name, &page.routes.to("/"), seen);
+            let card = card(&id, name, &page.routes.address("/"), seen);
             parts.push((id.into(), card.into_string()));
         }
         if let Some(polled) = &self.polled {
             let sources = polled.sources().await;
-            parts.push(("sources".into(), polled::section(&sources, of_now(seen)).into_string()));
+            parts.push(("sources".into(), polled::section(&sources, newest_now(seen)).into_string()));
         }
         let newest = seen.iter().filter_map(|seen| seen.snapshot.as_ref()).map(|snapshot| snapshot.at_ms()).max();
-        Front { at: newest.unwrap_or_else(clock::wall_ms), parts }
+        FrontPage { at: newest.unwrap_or_else(clock::wall_ms), parts }
     }
 }
 
 fn card(id: &str, name: &str, address: &str, seen: &LatestReading) -> Markup {
-    let answer = Answer::of(seen);
+    let answer = Headline::from_reading(seen);
     let title = format!("{id}-name");
     html! {
         section.panel.card id=(id) aria-labelledby=(title) {
@@ -179,7 +179,7 @@ fn card(id: &str, name: &str, address: &str, seen: &LatestReading) -> Markup {
             @match &seen.snapshot {
                 Some(snapshot) => {
                     @if seen.outage.is_some() {
-                        p.bad { "The figures are old: they were read " (relative(snapshot.at_ms(), clock::wall_ms(), "ago")) "." }
+                        p.bad { "The figures are old: they were read " (relative_time(snapshot.at_ms(), clock::wall_ms(), "ago")) "." }
                     }
                     (facts(snapshot))
                 }
@@ -190,18 +190,18 @@ fn card(id: &str, name: &str, address: &str, seen: &LatestReading) -> Markup {
 }
 
 fn facts(snapshot: &Snapshot) -> Markup {
-    let (all, stats) = (snapshot.freshness_of_all(), &snapshot.status.stats);
+    let (all, stats) = (snapshot.total_freshness(), &snapshot.status.stats);
     let parked = snapshot.accounts.iter().filter(|account| account.parked_for_ms > 0).count();
     html! {
         dl.facts {
-            div { dt { "Scheduled" } dd { (grouped(all.ids)) } }
+            div { dt { "Scheduled" } dd { (group_digits(all.ids)) } }
             @if let Some(known) = &snapshot.status.known_accounts { (accounts::facts(known)) }
             @if let Some(lists) = snapshot.status.lists.as_ref().and_then(|lists| lists.figures.as_ref()) {
-                div { dt { "Never read" } dd { (grouped(lists.unread)) } }
+                div { dt { "Never read" } dd { (group_digits(lists.unread)) } }
             }
-            @if let Some(crawls) = &snapshot.status.crawls { div { dt { "Crawls" } dd { (crawls.count()) } } }
-            div { dt { "Late" } dd { @match all.late { Some(late) => (grouped(late)), None => "–" } } }
-            div { dt { "Oldest due" } dd { @if all.due > 0 { (time(all.oldest_lateness_ms)) } @else { "–" } } }
+            @if let Some(crawls) = &snapshot.status.crawls { div { dt { "Crawls" } dd { (crawls.count_text()) } } }
+            div { dt { "Late" } dd { @match all.late { Some(late) => (group_digits(late)), None => "–" } } }
+            div { dt { "Oldest due" } dd { @if all.due > 0 { (format_span(all.oldest_lateness_ms)) } @else { "–" } } }
             div {
                 dt { "Demand" }
                 dd {
@@ -213,10 +213,10 @@ fn facts(snapshot: &Snapshot) -> Markup {
             }
             div { dt { "Calls left" } dd { (calls_left(&snapshot.accounts)) } }
             @if parked > 0 {
-                div { dt { "Parked" } dd.bad { (grouped(parked as u64)) " of " (grouped(snapshot.accounts.len() as u64)) } }
+                div { dt { "Parked" } dd.bad { (group_digits(parked as u64)) " of " (group_digits(snapshot.accounts.len() as u64)) } }
             }
-            div { dt { "Workers" } dd { (grouped(stats.workers.len() as u64)) } }
-            div { dt { "Dead" } dd { (grouped(stats.dead)) } }
+            div { dt { "Workers" } dd { (group_digits(stats.workers.len() as u64)) } }
+            div { dt { "Dead" } dd { (group_digits(stats.dead)) } }
         }
     }
 }
@@ -230,7 +230,7 @@ fn calls_left(accounts: &[CredentialStatus]) -> Markup {
     let (left, limit) = known.iter().fold((0, 0), |(left, limit), one| (left + one.0, limit + one.1));
     html! {
         @if !known.is_empty() {
-            (grouped(left)) " " small { "of " (grouped(limit)) }
+            (group_digits(left)) " " small { "of " (group_digits(limit)) }
         } @else if !accounts.is_empty() && accounts.iter().all(|account| account.unmetered) {
             "no limit"
         } @else {

@@ -1,11 +1,11 @@
-// Keeps the page live: puts what the server sends in place of what is shown, and lets the times go on.
-// Without it the page shows everything once.
+// Keeps the page live: replaces parts by those that the server sends, and updates the times.
+// Without it, the page shows everything once.
 "use strict";
 (() => {
   const main = document.querySelector("main");
   const live = document.getElementById("live");
   const UNITS = [["y", 31557600], ["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
-  // How far the server's clock is ahead of ours.
+  // Lead of the server's clock over ours, ms.
   let ahead = Number(main.dataset.now) - Date.now();
 
   // In at most two units, as the server writes a span.
@@ -30,7 +30,7 @@
   };
   setInterval(tick, 1000);
 
-  // What could not be put in place yet, since somebody is selecting text in it: by its id.
+  // Parts by id that cannot be replaced yet, since text in them is selected.
   const waiting = new Map();
 
   const place = (html) => {
@@ -59,7 +59,7 @@
     return true;
   };
 
-  // The answer is read aloud when it becomes another, and not whenever a figure in it changes.
+  // The answer is read aloud when its state changes, and not with every figure.
   const spoken = document.getElementById("spoken");
   const speak = () => {
     const answer = document.getElementById("answer");
@@ -94,11 +94,11 @@
     });
     source.onerror = () => {
       say("reconnecting", "reconnecting …");
-      // Refused, and not just broken off: the browser does not try again by itself.
+      // Refused, not interrupted: then the browser does not retry.
       if (source.readyState === EventSource.CLOSED) again = setTimeout(connect, 2000);
     };
   };
-  // A page that nobody looks at watches nothing: a browser has few connections for all of them.
+  // A hidden page closes its stream: a browser has few connections for all pages.
   const turn = () => {
     if (!document.hidden) return connect();
     clearTimeout(again);

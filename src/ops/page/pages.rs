@@ -1,4 +1,4 @@
-//! The pages of one namespace, their sources, and the results that all viewers share.
+//! The pages of one namespace: their sources, and the caches that all viewers share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,81 +7,80 @@ use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::broadcast::Broadcasts;
-pub(super) use super::broadcast::Part;
-use super::community::CommunityRead;
-use super::errors::Errors;
+pub(super) use super::broadcast::PartId;
+use super::community::CommunityCache;
+use super::errors::ErrorHistory;
 use super::media::MediaCounts;
-use super::past::{Past, Range};
 use super::routes::Routes;
 use super::sessions::Sessions;
+use super::time_range::{Past, Range};
 use super::watchers::Watchers;
-use super::young::Young;
-use crate::base::clock::{self, Millis};
-use crate::base::reload::Reloadable;
-use crate::base::shutdown::Stop;
-use crate::base::supervise::{LogAlone, supervise};
-use crate::base::task::{Task, waits};
-use crate::base::token::AccessToken;
-use crate::engine::queue::Buried;
-use crate::ops::polled::Polled;
-use crate::ops::{Archive, DatabaseAtHand, LatestReading, Reader, Terms, WholeQueue};
-use crate::pipelines::kind::Words;
+use super::youngest_posts::YoungestPosts;
+use crate::ops::cached_sources::CachedSources;
+use crate::ops::{FigureSettings, LatestReading, OpenedDatabase, SnapshotReader, StoreAccess, WholeQueue};
+use collect::pipelines::kind::ItemWords;
+use engine::base::clock::{self, Millis};
+use engine::base::reload::Reloadable;
+use engine::base::shutdown::Stop;
+use engine::base::supervise::{LogOnly, supervise};
+use engine::base::task::{Task, waits};
+use engine::base::token::AccessToken;
+use engine::queue::DeadJob;
 
-/// Parts of a front page that are refreshed while it is open. The id of a part names its place.
+/// Parts of a front page that are refreshed while it is open, by the ids of their elements.
 #[derive(Debug, Default)]
-pub(super) struct Front {
+pub(super) struct FrontPage {
     /// Time of its figures, or the current time if there are none; ms since the epoch.
     pub at: Millis,
-    pub parts: Vec<(Part, String)>,
+    pub parts: Vec<(PartId, String)>,
 }
 
 #[derive(Debug)]
 pub struct PageInputs {
     pub whole: Arc<WholeQueue>,
-    pub archive: Archive,
-    pub terms: Reloadable<Terms>,
-    pub database: DatabaseAtHand,
+    pub archive: StoreAccess,
+    pub terms: Reloadable<FigureSettings>,
+    pub database: OpenedDatabase,
 }
 
 #[derive(Debug)]
 pub(super) struct Page {
     pub whole: Arc<WholeQueue>,
-    pub archive: Archive,
-    pub database: DatabaseAtHand,
+    pub archive: StoreAccess,
+    pub database: OpenedDatabase,
     pub routes: Routes,
-    pub reader: Arc<Reader>,
+    pub reader: Arc<SnapshotReader>,
     _reading: AbortOnDropHandle<()>,
-    /// The last front page, shared by all viewers.
-    pub made: Mutex<Option<(LatestReading, Arc<Front>)>>,
-    /// The past by range, with the minute of its reading.
-    pub past: Mutex<HashMap<Range, (Millis, Arc<Past>)>>,
-    /// The last buried posts, with the number of dead posts at that reading.
-    pub latest: Mutex<(u64, Vec<Buried>)>,
-    pub young: Young,
+    pub front_cache: Mutex<Option<(LatestReading, Arc<FrontPage>)>>,
+    /// The past by range, with the minute in which it was read.
+    pub past_cache: Mutex<HashMap<Range, (Millis, Arc<Past>)>>,
+    /// The last dead posts, with the number of dead posts at that time.
+    pub dead_cache: Mutex<(u64, Vec<DeadJob>)>,
+    pub young: YoungestPosts,
     pub media: MediaCounts,
-    pub community: CommunityRead,
-    pub errors: Errors,
-    pub in_common: InCommon,
+    pub community: CommunityCache,
+    pub errors: ErrorHistory,
+    pub shared: SharedState,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct InCommon {
-    /// Required by every change; without one, the pages are read-only.
+pub(super) struct SharedState {
+    /// Required by every action; without one, the pages are read-only.
     pub token: Option<AccessToken>,
     pub watchers: Arc<Watchers>,
     pub broadcasts: Arc<Broadcasts>,
     pub sessions: Arc<Sessions>,
-    pub polled: Option<Arc<Polled>>,
+    pub polled: Option<Arc<CachedSources>>,
 }
 
 impl Page {
     /// Starts the task that reads the figures: call it on the runtime.
-    pub(super) fn new(shown: PageInputs, routes: Routes, mut in_common: InCommon) -> Arc<Self> {
+    pub(super) fn new(shown: PageInputs, routes: Routes, mut shared: SharedState) -> Arc<Self> {
         let PageInputs { whole, archive, terms, database } = shown;
-        let reader = Reader::new(whole.clone(), archive.store(), terms);
-        let reader = Arc::new(reader.with_database(database.clone()).with_polled(in_common.polled.clone()));
+        let reader = SnapshotReader::new(whole.clone(), archive.store(), terms);
+        let reader = Arc::new(reader.with_database(database.clone()).with_polled(shared.polled.clone()));
         // With several namespaces, only the overview shows the sources.
-        in_common.polled = in_common.polled.filter(|_| routes.all.is_empty());
+        shared.polled = shared.polled.filter(|_| routes.all.is_empty());
         let (own, namespace) = (reader.clone(), whole.queue.namespace().to_owned());
         let reading = tokio::spawn(async move {
             let task = Task::new(namespace, "figures");
@@ -89,7 +88,7 @@ impl Page {
                 waits("reads for those who watch", None);
                 own.run().await;
             };
-            supervise(&task, &LogAlone, &Stop::new(), begin).await;
+            supervise(&task, &LogOnly, &Stop::new(), begin).await;
         });
         Arc::new(Self {
             whole,
@@ -98,26 +97,26 @@ impl Page {
             routes,
             reader,
             _reading: AbortOnDropHandle::new(reading),
-            made: Mutex::default(),
-            past: Mutex::default(),
-            latest: Mutex::default(),
-            young: Young::default(),
+            front_cache: Mutex::default(),
+            past_cache: Mutex::default(),
+            dead_cache: Mutex::default(),
+            young: YoungestPosts::default(),
             media: MediaCounts::default(),
-            community: CommunityRead::default(),
-            errors: Errors::default(),
-            in_common,
+            community: CommunityCache::default(),
+            errors: ErrorHistory::default(),
+            shared,
         })
     }
 }
 
 impl Page {
-    pub(super) fn words(&self) -> Words {
+    pub(super) fn words(&self) -> ItemWords {
         self.whole.terms.load().words
     }
 }
 
 /// Current time by the queue's clock, or by our own if the figures are old or missing. ms since the epoch.
-pub(super) fn now(seen: &LatestReading) -> Millis {
-    let fresh = seen.snapshot.as_ref().filter(|_| seen.outage.is_none());
+pub(super) fn reading_now(reading: &LatestReading) -> Millis {
+    let fresh = reading.snapshot.as_ref().filter(|_| reading.outage.is_none());
     fresh.map_or_else(clock::wall_ms, |snapshot| snapshot.at_ms())
 }

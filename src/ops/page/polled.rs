@@ -1,19 +1,19 @@
-//! The polled sources: how far each was read, its next poll, and its gaps.
+//! The section about polled sources: newest post, next poll, errors and gaps of each.
 
 use maud::{Markup, html};
 
-use super::words::{count, date, error, one_line, relative};
-use crate::base::clock::Millis;
-use crate::base::humanize::grouped;
-use crate::ops::report::sources::{Source, Sources, Turn, times};
-use crate::store::{SourceGap, SourceTrouble};
+use super::format::{count_text, date, describe_error, one_line, relative_time};
+use crate::ops::report::sources::{QueueState, Source, Sources, failures_text};
+use engine::base::clock::Millis;
+use engine::base::humanize::group_digits;
+use store::{SourceGap, SourceTrouble};
 
 /// `#sources`; hidden if there are none.
 pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
     if sources.is_empty() {
         return html! { div #sources hidden {} };
     }
-    let Sources { all, error: out } = sources;
+    let Sources { all, error: out, .. } = sources;
     let number_of = |is: fn(&&Source) -> bool| all.iter().filter(is).count() as u64;
     let failing = number_of(|source| source.trouble.is_some());
     let quiet = number_of(|source| source.is_quiet);
@@ -22,13 +22,13 @@ pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
         section.panel #sources aria-labelledby="sources-name" {
             h2 #sources-name { "Sources" }
             @if let Some(why) = out {
-                p.lead.bad { "The store does not answer: " (error(why)) }
+                p.lead.bad { "The store does not answer: " (describe_error(why)) }
             } @else {
                 p.lead {
-                    strong { (count(all.len() as u64, "source")) } " polled for new posts"
-                    @if failing > 0 { "; " strong.bad { (grouped(failing)) } " cannot be read" }
-                    @if quiet > 0 { "; " strong.warn { (grouped(quiet)) } " brought no new post for long" }
-                    @if with_gaps > 0 { "; " strong.warn { (grouped(with_gaps)) } " with gaps: posts may be missing" }
+                    strong { (count_text(all.len() as u64, "source")) } " polled for new posts"
+                    @if failing > 0 { "; " strong.bad { (group_digits(failing)) } " cannot be read" }
+                    @if quiet > 0 { "; " strong.warn { (group_digits(quiet)) } " brought no new post for long" }
+                    @if with_gaps > 0 { "; " strong.warn { (group_digits(with_gaps)) } " with gaps: posts may be missing" }
                 }
                 div.scroll #sources-box tabindex="0" role="region" aria-label="The polled sources" {
                     table.stacked aria-label="The polled sources" {
@@ -37,13 +37,13 @@ pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
                                 th scope="col" { "Source" }
                                 th scope="col" { "Endpoint" }
                                 th scope="col" { "Newest post" }
-                                th.lesser scope="col" { "Made" }
+                                th.lesser scope="col" { "Created" }
                                 th scope="col" { "Polled" }
                                 th scope="col" { "Due" }
                                 th.n scope="col" { "Gaps" }
                             }
                         }
-                        tbody { @for source in all { (one(source, now)) } }
+                        tbody { @for source in all { (source_rows(source, now)) } }
                     }
                 }
             }
@@ -51,7 +51,7 @@ pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
     }
 }
 
-fn one(source: &Source, now: Millis) -> Markup {
+fn source_rows(source: &Source, now: Millis) -> Markup {
     html! {
         tr {
             th.name scope="row" { (one_line(&source.name)) }
@@ -61,22 +61,22 @@ fn one(source: &Source, now: Millis) -> Markup {
             td.id data-name="Newest post" { (source.newest_id.as_deref().map_or_else(|| "–".to_owned(), one_line)) }
             td.lesser { @match source.newest_at { Some(at) => (date(at)), None => "–" } }
             td data-name="Polled" {
-                @match source.saved_at { Some(at) => (relative(at, now, "ago")), None => (source.not_read()) }
+                @match source.saved_at { Some(at) => (relative_time(at, now, "ago")), None => (source.unread_text()) }
             }
             td data-name="Due" {
                 @match (source.turn, source.due_at) {
-                    (Turn::Delayed, _) if source.is_paused() => span.warn { "paused" },
-                    (Turn::Delayed, Some(at)) => (relative(at, now, "late")),
-                    (Turn::Dead | Turn::Absent, _) => span.bad { (source.turn.word()) },
-                    (turn, _) => (turn.word()),
+                    (QueueState::Delayed, _) if source.is_paused() => span.warn { "paused" },
+                    (QueueState::Delayed, Some(at)) => (relative_time(at, now, "late")),
+                    (QueueState::Dead | QueueState::Absent, _) => span.bad { (source.turn.text()) },
+                    (turn, _) => (turn.text()),
                 }
             }
-            td.n data-name="Gaps" { (grouped(source.gaps)) }
+            td.n data-name="Gaps" { (group_digits(source.gaps)) }
         }
         @if let Some(SourceTrouble { since, failures, error: why, .. }) = &source.trouble {
             tr {
                 td.wrap.bad colspan="7" dir="auto" {
-                    (one_line(&source.name)) " cannot be read since " (date(*since)) (times(*failures)) ": " (why)
+                    (one_line(&source.name)) " cannot be read since " (date(*since)) (failures_text(*failures)) ": " (why)
                 }
             }
         }
@@ -87,7 +87,7 @@ fn one(source: &Source, now: Millis) -> Markup {
             tr {
                 td.wrap.warn colspan="7" dir="auto" {
                     "may be missing from " (one_line(&source.name)) ": ids " span.id { (one_line(from)) } " to " span.id { (one_line(to)) }
-                    ", noted " (relative(*noted_at, now, "ago")) ": " (one_line(reason))
+                    ", noted " (relative_time(*noted_at, now, "ago")) ": " (one_line(reason))
                 }
             }
         }
@@ -101,7 +101,7 @@ mod tests {
 
     const EVIL: &str = "</td><script>alert(1)</script>\"'&";
 
-    fn source(turn: Turn, due_at: Option<Millis>) -> Source {
+    fn source(turn: QueueState, due_at: Option<Millis>) -> Source {
         Source {
             newest_id: Some("1460323737035677698".to_owned()),
             newest_at: Some(1_637_003_285_069),
@@ -113,28 +113,30 @@ mod tests {
     }
 
     fn render_sources(all: Vec<Source>, error: Option<&str>) -> String {
-        section(&Sources { all, error: error.map(str::to_owned) }, 10_000).into_string()
+        section(&Sources { all, error: error.map(str::to_owned), ..Sources::default() }, 10_000).into_string()
     }
 
     #[test]
     fn each_source_says_how_far_it_was_read_and_when_it_is_due() {
-        let text = render_sources(vec![source(Turn::Delayed, Some(70_000)), source(Turn::Absent, None)], None);
+        let text =
+            render_sources(vec![source(QueueState::Delayed, Some(70_000)), source(QueueState::Absent, None)], None);
         for says in
             ["2 sources", ">1460323737035677698<", "2021-11-15 19:08:05 UTC", ">2s ago<", ">in 1m<", "in no queue"]
         {
             assert!(text.contains(says), "{says}: {text}");
         }
         assert!(!text.contains("missing"), "{text}");
-        assert!(render_sources(vec![source(Turn::Delayed, Some(4_000))], None).contains(">6s late<"));
+        assert!(render_sources(vec![source(QueueState::Delayed, Some(4_000))], None).contains(">6s late<"));
         let paused = Poller::Paused { reason: "why".to_owned() };
-        let paused = Source { poller: paused, ..source(Turn::Delayed, Some(4_000)) };
+        let paused = Source { poller: paused, ..source(QueueState::Delayed, Some(4_000)) };
         assert!(render_sources(vec![paused], None).contains("<span class=\"warn\">paused</span>"));
     }
 
     #[test]
     fn a_gap_says_from_where_to_where_and_stays_text() {
         let gap = SourceGap { from: "1".into(), to: EVIL.into(), reason: EVIL.into(), noted_at: 5_000 };
-        let gappy = Source { name: EVIL.to_owned(), gaps: 1_234, latest_gaps: vec![gap], ..source(Turn::Leased, None) };
+        let gappy =
+            Source { name: EVIL.to_owned(), gaps: 1_234, latest_gaps: vec![gap], ..source(QueueState::Leased, None) };
         let text = render_sources(vec![gappy], None);
         for says in [">1,234<", "may be missing", "ids <span class=\"id\">1</span> to", ">5s ago<", "polled now"] {
             assert!(text.contains(says), "{says}: {text}");
@@ -146,9 +148,10 @@ mod tests {
     fn what_cannot_be_read_and_what_is_quiet_says_since_when_also_before_the_first_page() {
         let error = format!("HTTP 500 {EVIL}");
         let trouble = Some(SourceTrouble { since: 1_000, failures: 1_234, error, at: 9_000 });
-        let new = Source { saved_at: None, newest_id: None, trouble: trouble.clone(), ..source(Turn::Delayed, None) };
-        let old = Source { trouble, ..source(Turn::Delayed, None) };
-        let calm = Source { is_quiet: true, brought_at: Some(2_000), ..source(Turn::Delayed, None) };
+        let new =
+            Source { saved_at: None, newest_id: None, trouble: trouble.clone(), ..source(QueueState::Delayed, None) };
+        let old = Source { trouble, ..source(QueueState::Delayed, None) };
+        let calm = Source { is_quiet: true, brought_at: Some(2_000), ..source(QueueState::Delayed, None) };
         let text = render_sources(vec![new, old, calm], None);
         for says in [
             "<strong class=\"bad\">2</strong> cannot be read; <strong class=\"warn\">1</strong> brought no new post",

@@ -1,4 +1,4 @@
-//! Sessions: browsers that sent the token.
+//! Sessions of browsers that sent the token.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,18 +10,17 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::base::clock::Stopwatch;
-use crate::base::token::Generation;
+use engine::base::clock::Stopwatch;
+use engine::base::token::Generation;
 
-/// The cookie that stands for the token.
 const COOKIE_NAME: &str = "twitter-updater-session";
 /// Its name behind TLS. Browsers accept this name only from the host itself, over TLS.
 const SECURE_COOKIE_NAME: &str = "__Host-twitter-updater-session";
-const SESSION: Duration = Duration::from_secs(8 * 3_600);
+const SESSION_LENGTH: Duration = Duration::from_secs(8 * 3_600);
 /// Maximum number of sessions; a further one ends the oldest.
-const SESSIONS: usize = 256;
+const MAX_SESSIONS: usize = 256;
 
-/// Browsers that sent the token. A session ends with its token.
+/// Open sessions. A session ends with its token.
 #[derive(Debug)]
 pub(super) struct Sessions {
     open: Mutex<HashMap<String, Session>>,
@@ -35,46 +34,45 @@ struct Session {
 }
 
 impl Sessions {
-    /// Behind TLS, cookies are sent over TLS alone.
     pub fn new(behind_tls: bool) -> Self {
         Self { open: Mutex::default(), behind_tls }
     }
 
     /// Returns true if a cookie names a session of this token.
-    pub fn knows(&self, headers: &HeaderMap, token: Generation) -> bool {
-        let mut sessions = self.open();
-        sessions.retain(|_, session| session.since.elapsed() < SESSION && session.token == token);
-        self.named(headers).any(|name| sessions.contains_key(name))
+    pub fn has_session(&self, headers: &HeaderMap, token: Generation) -> bool {
+        let mut sessions = self.lock_sessions();
+        sessions.retain(|_, session| session.since.elapsed() < SESSION_LENGTH && session.token == token);
+        self.session_names(headers).any(|name| sessions.contains_key(name))
     }
 
-    /// Starts a session and returns its cookie, which no script reads and no other site's page sends.
+    /// Starts a session and returns its cookie. No script can read it, and no other site's page can send it.
     pub fn begin(&self, token: Generation) -> Option<HeaderValue> {
         let mut name = [0; 24];
         SystemRandom::new().fill(&mut name).ok()?;
         let name = BASE64_URL_SAFE_NO_PAD.encode(name);
-        let mut sessions = self.open();
-        if sessions.len() >= SESSIONS {
+        let mut sessions = self.lock_sessions();
+        if sessions.len() >= MAX_SESSIONS {
             let oldest =
                 sessions.iter().max_by_key(|(_, session)| session.since.elapsed()).map(|(name, _)| name.clone());
             oldest.and_then(|oldest| sessions.remove(&oldest));
         }
-        let cookie = HeaderValue::from_str(&self.cookie(&name, SESSION));
+        let cookie = HeaderValue::from_str(&self.cookie(&name, SESSION_LENGTH));
         sessions.insert(name, Session { since: Stopwatch::start(), token });
         cookie.ok()
     }
 
     /// Ends the session of its cookies. Returns true if there was one.
     pub fn end(&self, headers: &HeaderMap) -> bool {
-        let mut sessions = self.open();
-        self.named(headers).filter(|name| sessions.remove(*name).is_some()).count() > 0
+        let mut sessions = self.lock_sessions();
+        self.session_names(headers).filter(|name| sessions.remove(*name).is_some()).count() > 0
     }
 
-    /// The cookie that makes a browser forget its session.
-    pub fn no_cookie(&self) -> Option<HeaderValue> {
+    /// Returns a cookie that makes a browser forget its session.
+    pub fn expired_cookie(&self) -> Option<HeaderValue> {
         HeaderValue::from_str(&self.cookie("", Duration::ZERO)).ok()
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<String, Session>> {
+    fn lock_sessions(&self) -> MutexGuard<'_, HashMap<String, Session>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,7 +86,7 @@ impl Sessions {
         format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{secure}", age.as_secs())
     }
 
-    fn named<'a>(&self, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> + use<'a> {
+    fn session_names<'a>(&self, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> + use<'a> {
         let name = self.cookie_name();
         let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
         let cookies = cookies.flat_map(|cookies| cookies.split(';'));
@@ -101,7 +99,7 @@ mod tests {
     use secrecy::SecretString;
 
     use super::*;
-    use crate::base::token::AccessToken;
+    use engine::base::token::AccessToken;
 
     fn sent(text: &str) -> HeaderMap {
         HeaderMap::from_iter([(COOKIE, HeaderValue::from_str(text).unwrap())])
@@ -117,12 +115,12 @@ mod tests {
         let (sessions, token) = (Sessions::new(false), AccessToken::new(&SecretString::from("token")).generation());
         let (named, cookie) = begin(&sessions, token);
         assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
-        let knows = |text: &str| sessions.knows(&sent(text), token);
+        let knows = |text: &str| sessions.has_session(&sent(text), token);
         assert!(knows(&named) && knows(&format!("a=b; {named}")));
         for wrong in ["", COOKIE_NAME, &format!("{COOKIE_NAME}="), &named[..named.len() - 1], &format!("x{named}")] {
             assert!(!knows(wrong), "{wrong}");
         }
-        for _ in 0..SESSIONS {
+        for _ in 0..MAX_SESSIONS {
             sessions.begin(token).unwrap();
         }
         assert!(!knows(&named), "the oldest ends");
@@ -137,9 +135,12 @@ mod tests {
             "{cookie}"
         );
         assert!(sessions.end(&sent(&one)) && !sessions.end(&sent(&one)));
-        assert!(!sessions.knows(&sent(&one), token.generation()) && sessions.knows(&sent(&other), token.generation()));
-        assert!(!sessions.knows(&sent(other.trim_start_matches("__Host-")), token.generation()));
+        assert!(
+            !sessions.has_session(&sent(&one), token.generation())
+                && sessions.has_session(&sent(&other), token.generation())
+        );
+        assert!(!sessions.has_session(&sent(other.trim_start_matches("__Host-")), token.generation()));
         token.replace(&SecretString::from("new"));
-        assert!(!sessions.knows(&sent(&other), token.generation()));
+        assert!(!sessions.has_session(&sent(&other), token.generation()));
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use super::broadcast::Broadcasts;
-use super::pages::{InCommon, Page, PageInputs};
+use super::pages::{Page, PageInputs, SharedState};
 use super::routes::{OptionalRoutes, Routes};
 use super::sessions::Sessions;
 use super::watchers::Watchers;
-use crate::base::token::AccessToken;
-use crate::ops::polled::Polled;
-use crate::ops::report::sources::{SourceBook, Sources};
+use crate::ops::cached_sources::CachedSources;
+use crate::ops::report::sources::{SourceReader, Sources};
 use crate::ops::{LatestReading, WholeQueue};
+use engine::base::token::AccessToken;
 
 /// The pages of all namespaces: a single one at `/`; several below `/n/`, with an overview at `/`.
 #[derive(Debug)]
@@ -22,12 +22,12 @@ pub struct Site {
     pub(super) watchers: Arc<Watchers>,
     pub(super) broadcasts: Arc<Broadcasts>,
     pub(super) sessions: Arc<Sessions>,
-    pub(super) polled: Option<Arc<Polled>>,
+    pub(super) polled: Option<Arc<CachedSources>>,
 }
 
 #[derive(Debug, Default)]
 pub struct Access {
-    /// Required by every change; without one the pages are read-only.
+    /// Required by every action; without one, the pages are read-only.
     pub token: Option<AccessToken>,
     /// True if browsers come through a proxy that speaks TLS with them.
     pub behind_tls: bool,
@@ -35,19 +35,19 @@ pub struct Access {
 }
 
 impl Site {
-    /// Builds the pages of these namespaces, in this order, and starts the readers of their figures: call it on the runtime.
+    /// Builds the pages of these namespaces, in this order, and spawns the readers of their figures.
     #[must_use]
-    pub fn new(shown: Vec<PageInputs>, access: Access, sources: Option<SourceBook>) -> Arc<Self> {
+    pub fn new(shown: Vec<PageInputs>, access: Access, sources: Option<SourceReader>) -> Arc<Self> {
         let Access { token, behind_tls, has_metrics_port } = access;
         let names: Vec<String> = shown.iter().map(|one| one.whole.queue.namespace().to_owned()).collect();
         let watchers = Arc::<Watchers>::default();
         let optional = OptionalRoutes { logout: token.is_some(), metrics: !has_metrics_port };
-        let routes = Routes::of(&names, optional);
+        let routes = Routes::for_namespaces(&names, optional);
         let sessions = Arc::new(Sessions::new(behind_tls));
-        let in_common = routes.first().map(Routes::in_common).unwrap_or_default();
-        let polled = sources.map(|book| Arc::new(Polled::new(book)));
+        let common_routes = routes.first().map(Routes::common).unwrap_or_default();
+        let polled = sources.map(|book| Arc::new(CachedSources::new(book)));
         let broadcasts = Arc::<Broadcasts>::default();
-        let shared = InCommon {
+        let shared = SharedState {
             token,
             watchers: watchers.clone(),
             broadcasts: broadcasts.clone(),
@@ -56,11 +56,11 @@ impl Site {
         };
         let page = |(one, routes)| Page::new(one, routes, shared.clone());
         let pages = shown.into_iter().zip(routes).map(page).collect();
-        Arc::new(Self { pages, routes: in_common, watchers, broadcasts, sessions, polled })
+        Arc::new(Self { pages, routes: common_routes, watchers, broadcasts, sessions, polled })
     }
 
     pub(super) async fn readings(&self) -> Vec<(Arc<WholeQueue>, LatestReading)> {
-        join_all(self.pages.iter().map(async |page| (page.whole.clone(), page.reader.look().await))).await
+        join_all(self.pages.iter().map(async |page| (page.whole.clone(), page.reader.current().await))).await
     }
 
     pub(super) async fn sources(&self) -> Sources {

@@ -1,68 +1,69 @@
-//! The sections that are tables: freshness, quota, workers, the dead.
+//! The sections with tables: freshness, quota, workers, dead items.
 
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
+use super::format::{capitalize, count_text, date, format_span, one_line, percent, relative_time, share_bar};
 use super::layout::item_link;
-use super::words::{bar, capital, count, date, one_line, percent, relative, time};
-use crate::base::humanize::{figure, grouped};
-use crate::engine::queue::{Buried, MINUTE_MS, WorkerStats};
 use crate::ops::page::routes::Routes;
-use crate::ops::report::plan::money;
+use crate::ops::report::plan::format_dollars;
 use crate::ops::snapshot::{Freshness, Snapshot};
-use crate::pipelines::kind::Words;
-use crate::pipelines::refresh::wave::Wave;
-use crate::quota::{CredentialStatus, Reads};
+use collect::pipelines::kind::ItemWords;
+use collect::pipelines::refresh::mass_miss_alert::MassMissAlert;
+use engine::base::humanize::{format_number, group_digits};
+use engine::queue::{DeadJob, MINUTE_MS, WorkerStats};
+use engine::quota::{BudgetStatus, CredentialStatus};
 
-const WORKERS: usize = 100;
+const MAX_WORKERS: usize = 100;
 
 pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
-    let all = snapshot.freshness_of_all();
-    let Words { one, many, .. } = snapshot.words;
+    let all = snapshot.total_freshness();
+    let ItemWords { one, many, .. } = snapshot.words;
     html! {
         section.panel #freshness aria-labelledby="freshness-name" {
             h2 #freshness-name { "Freshness" }
-            @match (all.ids, all.share()) {
+            @match (all.ids, all.fresh_share()) {
                 (0, _) => p.lead.none { "No " (many) " are scheduled." },
-                (ids, None) => p.lead { strong { (count(ids, one)) } "; how fresh they are is not measured yet" },
+                (ids, None) => p.lead { strong { (count_text(ids, one)) } "; their freshness is not measured yet" },
                 (ids, Some(share)) => p.lead {
-                    strong { (percent(share)) } " of " strong { (count(ids, one)) }
-                    " are up to date: the last answer is no older than the interval and " (time(snapshot.buffer_ttl_ms)) " of waiting for a full request"
-                    @if let Some(waiting @ 1..) = all.waiting { "; " strong { (grouped(waiting)) } " wait for their first" }
-                    @if let Some(missing @ 1..) = all.missing { "; " strong.warn { (grouped(missing)) } " are missing from the latest answers" }
-                    @if all.beyond > 0 { "; " strong.warn { (grouped(all.beyond)) } " are due later than they should be: the updaters correct that" }
+                    strong { (percent(share)) } " of " strong { (count_text(ids, one)) }
+                    " are up to date: the last answer is no older than the interval plus " (format_span(snapshot.buffer_ttl_ms)) " of waiting for a full request"
+                    @if let Some(waiting @ 1..) = all.waiting { "; " strong { (group_digits(waiting)) } " wait for their first answer" }
+                    @if let Some(missing @ 1..) = all.missing { "; " strong.warn { (group_digits(missing)) } " are missing from the latest answers" }
+                    @if all.beyond > 0 { "; " strong.warn { (group_digits(all.beyond)) } " are due too late: the updaters correct that" }
                 },
             }
-            @if let Some(unseen) = snapshot.unseen() {
+            @if let Some(unseen) = snapshot.unseen_interactions() {
                 p #unseen {
-                    "About " strong { (count(unseen, "interaction")) } " since the last answers, by the schedule’s estimate"
-                    @if let Some(calls) = snapshot.status.calls_to_table {
-                        "; so far " strong { (format!("{calls:.2}")) } " of the calls that the fixed intervals would have made"
+                    "Estimated " strong { (count_text(unseen, "interaction")) } " since the last answers"
+                    @if let Some(calls) = snapshot.status.demand_to_budget {
+                        "; so far " strong { (format!("{:.0} %", calls * 100.0)) } " of the calls of the fixed intervals"
                     }
                 }
             }
             @if let Some(busiest) = &snapshot.status.busiest { p #busiest { (busiest) } }
-            @if let Some(wave) = snapshot.wave.filter(Wave::lasts) {
+            @if let Some(wave) = snapshot.wave.filter(MassMissAlert::lasts) {
                 p.note #wave {
-                    strong.warn { "A wave of misses" } " since " (date(wave.since_ms)) ": " (percent(wave.share()))
-                    " of the latest answers about " (many) " that were found before are misses. Until it ends, a miss takes longer to be confirmed, and no " (one) " ends."
+                    strong.warn { "Mass-miss alert" } " since " (date(wave.since_ms)) ": " (percent(wave.share()))
+                    " of the latest answers lack " (many) " that were found before. "
+                    "During the alert, a miss takes longer to be confirmed, and no " (one) " ends."
                 }
             }
             @if !snapshot.freshness.is_empty() {
-                div.scroll #freshness-box tabindex="0" role="region" aria-label="Freshness by bracket" {
-                    table aria-label="Freshness by bracket" {
+                div.scroll #freshness-box tabindex="0" role="region" aria-label="Freshness by lane" {
+                    table aria-label="Freshness by lane" {
                         thead {
                             tr {
-                                th scope="col" { "Bracket" }
-                                th.lesser scope="col" { "Every" }
-                                th.n scope="col" { (capital(many)) }
+                                th scope="col" { "Lane" }
+                                th.lesser scope="col" { "Interval" }
+                                th.n scope="col" { (capitalize(many)) }
                                 th.meter scope="col" { "Up to date" }
                                 th.n scope="col" { "Late" }
                                 th.n scope="col" { "Oldest due" }
                             }
                         }
-                        tbody { @for lane in brackets_first(snapshot) { (fresh_lane(lane)) } }
+                        tbody { @for lane in age_lanes_first(snapshot) { (lane_row(lane)) } }
                     }
                 }
             }
@@ -70,15 +71,15 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// Brackets come first, then the other lanes. The name of a bracket is its age, which starts with a digit.
-fn brackets_first(snapshot: &Snapshot) -> impl Iterator<Item = &Freshness> {
+/// Returns the lanes of ages first. Their names start with a digit.
+fn age_lanes_first(snapshot: &Snapshot) -> impl Iterator<Item = &Freshness> {
     let is_bracket = |lane: &&Freshness| lane.lane.starts_with(|c: char| c.is_ascii_digit());
     let others = move |lane: &&Freshness| !is_bracket(lane);
     snapshot.freshness.iter().filter(is_bracket).chain(snapshot.freshness.iter().filter(others))
 }
 
-fn fresh_lane(lane: &Freshness) -> Markup {
-    let share = lane.share();
+fn lane_row(lane: &Freshness) -> Markup {
+    let share = lane.fresh_share();
     let tone = match share {
         Some(share) if share < 0.9 => "bad",
         Some(share) if share < 0.99 => "warn",
@@ -87,14 +88,14 @@ fn fresh_lane(lane: &Freshness) -> Markup {
     html! {
         tr {
             th scope="row" { (lane.lane) }
-            td.lesser { (time(lane.interval_ms)) }
-            td.n { (grouped(lane.ids)) }
+            td.lesser { (format_span(lane.interval_ms)) }
+            td.n { (group_digits(lane.ids)) }
             @match share {
-                Some(share) => td class={ "meter " (tone) } { div { span { (percent(share)) } (bar(share, tone)) } },
+                Some(share) => td class={ "meter " (tone) } { div { span { (percent(share)) } (share_bar(share, tone)) } },
                 None => td.meter.quiet { "–" },
             }
-            td.n { @match lane.late { Some(late) => (grouped(late)), None => "–" } }
-            td.n { @if lane.due > 0 { (time(lane.oldest_lateness_ms)) } @else { "–" } }
+            td.n { @match lane.late { Some(late) => (group_digits(late)), None => "–" } }
+            td.n { @if lane.due > 0 { (format_span(lane.oldest_lateness_ms)) } @else { "–" } }
         }
     }
 }
@@ -106,18 +107,18 @@ pub(super) fn quota(snapshot: &Snapshot) -> Markup {
             h2 #quota-name { "Quota" }
             @for line in text.lines() { p.lead { (line) } }
             @for api in &snapshot.status.apis { p.api { "API: " (one_line(api)) } }
-            @if let Some(reads) = &snapshot.status.budget { (budget(reads, snapshot.at_ms())) }
-            div.note { @for account in &snapshot.accounts { (credential(account, snapshot.at_ms())) } }
+            @if let Some(reads) = &snapshot.status.budget { (budget_block(reads, snapshot.at_ms())) }
+            div.note { @for account in &snapshot.accounts { (credential_block(account, snapshot.at_ms())) } }
             p.note #measured {
-                "Measured in the last " (time(load.span_ms / MINUTE_MS * MINUTE_MS)) ", bursts included: "
-                (count(load.arrived, one)) " arrived, " (count(load.calls, "call")) " made."
+                "Measured in the last " (format_span(load.span_ms / MINUTE_MS * MINUTE_MS)) ", bursts included: "
+                (count_text(load.arrived, one)) " arrived, " (count_text(load.calls, "call")) " made."
                 @if load.is_burst() { " More than a tenth of them arrived within one minute: a burst is not a rate." }
             }
             @if let Some(forecast) = &snapshot.forecast {
                 @let plan = &forecast.plan;
                 p.note {
-                    "If they keep arriving at this rate (" (figure(plan.tweets_per_day.round())) " per day): "
-                    (figure(plan.lookups_per_15_min.ceil())) " calls per 15 min in the long run"
+                    "If they keep arriving at this rate (" (format_number(plan.tweets_per_day.round())) " per day): "
+                    (format_number(plan.lookups_per_15_min.ceil())) " calls per 15 min in the long run"
                     @if let Some(ratio) = forecast.demand_by_quota { ", " (format!("{ratio:.2}")) " × the quota" }
                     "."
                 }
@@ -126,8 +127,8 @@ pub(super) fn quota(snapshot: &Snapshot) -> Markup {
     }
 }
 
-fn budget(reads: &Reads, now: i64) -> Markup {
-    let Reads { reads, limit, spent, reset_in_ms, today, dollars, .. } = reads;
+fn budget_block(reads: &BudgetStatus, now: i64) -> Markup {
+    let BudgetStatus { reads, limit, spent, reset_in_ms, today, dollars, .. } = reads;
     html! {
         div.note #budget {
             div.account {
@@ -136,24 +137,24 @@ fn budget(reads: &Reads, now: i64) -> Markup {
                     span {
                         @match limit {
                             Some(limit) => {
-                                (grouped(limit.saturating_sub(*reads))) " of " (grouped(*limit)) " posts left, reset "
-                                (relative(now + reset_in_ms, now, "ago"))
+                                (group_digits(limit.saturating_sub(*reads))) " of " (group_digits(*limit)) " posts left, reset "
+                                (relative_time(now + reset_in_ms, now, "ago"))
                             }
-                            None => { (grouped(*reads)) " posts read, no limit" }
+                            None => { (group_digits(*reads)) " posts read, no limit" }
                         }
                     }
                 }
                 @if let Some(limit) = limit {
-                    (bar(limit.saturating_sub(*reads) as f64 / (*limit).max(1) as f64, if *spent { "bad" } else { "" }))
+                    (share_bar(limit.saturating_sub(*reads) as f64 / (*limit).max(1) as f64, if *spent { "bad" } else { "" }))
                 }
                 @if *spent { p.bad { span { "The budget is spent: calls stop until the reset" } } }
-                p.quiet { span { "$" (money(*dollars)) " at the most" } span { (grouped(*today)) " today (UTC)" } }
+                p.quiet { span { "$" (format_dollars(*dollars)) " at the most" } span { (group_digits(*today)) " today (UTC)" } }
             }
         }
     }
 }
 
-fn credential(account: &CredentialStatus, now: i64) -> Markup {
+fn credential_block(account: &CredentialStatus, now: i64) -> Markup {
     let parked = account.parked_for_ms > 0;
     let window = account.limit.zip(account.remaining);
     let left = window.map(|(limit, remaining)| f64::from(remaining) / f64::from(limit.max(1)));
@@ -165,27 +166,27 @@ fn credential(account: &CredentialStatus, now: i64) -> Markup {
                 span {
                     @match (window, account.limit) {
                         (Some((limit, remaining)), _) => {
-                            (grouped(remaining.into())) " of " (grouped(limit.into())) " calls left"
-                            @if let Some(reset) = account.reset_in_ms { ", reset " (relative(now + reset, now, "ago")) }
+                            (group_digits(remaining.into())) " of " (group_digits(limit.into())) " calls left"
+                            @if let Some(reset) = account.reset_in_ms { ", reset " (relative_time(now + reset, now, "ago")) }
                         }
-                        (None, Some(limit)) => { "all of " (grouped(limit.into())) " calls left: no window is open" }
+                        (None, Some(limit)) => { "all of " (group_digits(limit.into())) " calls left: no window is open" }
                         _ if account.unmetered => "no limit",
                         _ => "limit unknown until the first API response",
                     }
                 }
             }
-            @if let Some(left) = left.or_else(|| account.limit.map(|_| 1.0)) { (bar(left, tone)) }
+            @if let Some(left) = left.or_else(|| account.limit.map(|_| 1.0)) { (share_bar(left, tone)) }
             @if parked {
                 p.bad {
                     span {
-                        "Parked, free " (relative(now + account.parked_for_ms, now, "ago")) ": "
+                        "Parked, free " (relative_time(now + account.parked_for_ms, now, "ago")) ": "
                         (one_line(account.parked_why.as_deref().unwrap_or("no reason is given")))
                     }
                 }
             }
             p.quiet {
-                span { (count(account.outstanding.into(), "call")) " in flight" }
-                span { (grouped(account.calls_today)) " calls today (UTC)" }
+                span { (count_text(account.outstanding.into(), "call")) " in flight" }
+                span { (group_digits(account.calls_today)) " calls today (UTC)" }
             }
         }
     }
@@ -205,8 +206,8 @@ pub(super) fn workers(snapshot: &Snapshot) -> Markup {
                 p.lead.bad { "No worker heartbeat: lookups are stopped." }
             } @else {
                 p.lead {
-                    strong { (count(workers.len() as u64, "worker")) } ", " strong { (grouped(stats.leased)) } " " (snapshot.words.many) " leased"
-                    @if stats.expired > 0 { ", of " strong { (grouped(stats.expired)) } " the lease has run out: the next claim takes them over" }
+                    strong { (count_text(workers.len() as u64, "worker")) } ", " strong { (group_digits(stats.leased)) } " " (snapshot.words.many) " leased"
+                    @if stats.expired > 0 { "; " strong { (group_digits(stats.expired)) } " leases have expired: the next claim takes them over" }
                     @for (field, what) in [("version", "versions"), ("config_revision", "configurations")] {
                         @if kinds(field) > 1 { "; " strong.warn { (kinds(field)) " " (what) } " at once" }
                     }
@@ -223,16 +224,16 @@ pub(super) fn workers(snapshot: &Snapshot) -> Markup {
                                 th.n scope="col" { "Late p99" }
                             }
                         }
-                        tbody { @for one in workers.iter().take(WORKERS) { (worker(one, snapshot.at_ms())) } }
+                        tbody { @for one in workers.iter().take(MAX_WORKERS) { (worker_rows(one, snapshot.at_ms())) } }
                     }
                 }
-                @if workers.len() > WORKERS { p.note { "and " (count((workers.len() - WORKERS) as u64, "worker")) " more" } }
+                @if workers.len() > MAX_WORKERS { p.note { "and " (count_text((workers.len() - MAX_WORKERS) as u64, "worker")) " more" } }
             }
         }
     }
 }
 
-fn worker(worker: &WorkerStats, now: i64) -> Markup {
+fn worker_rows(worker: &WorkerStats, now: i64) -> Markup {
     let field = |name: &str| worker.fields.get(name).map(|value| one_line(value)).filter(|value| !value.is_empty());
     let number = |name: &str| field(name).and_then(|value| value.parse::<u64>().ok());
     let late = number("late_p99_ms").map(|late| i64::try_from(late).unwrap_or(i64::MAX));
@@ -247,11 +248,11 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
     html! {
         tr {
             th.name scope="row" { (one_line(&worker.worker)) }
-            td data-name="Heartbeat" { (relative(now - worker.beat_age_ms, now, "ago")) }
+            td data-name="Heartbeat" { (relative_time(now - worker.beat_age_ms, now, "ago")) }
             td data-name="Version" { (or_dash(field("version"))) }
             td.id.lesser { (or_dash(field("config_revision"))) }
-            td.n data-name="Requests" { (or_dash(number("requests").map(grouped))) }
-            td.n data-name="Late p99" { (or_dash(late.map(time))) }
+            td.n data-name="Requests" { (or_dash(number("requests").map(group_digits))) }
+            td.n data-name="Late p99" { (or_dash(late.map(format_span))) }
         }
         @for (name, what) in refusals {
             @if let Some(why) = field(name) {
@@ -261,9 +262,9 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
     }
 }
 
-pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> Markup {
+pub(super) fn dead(snapshot: &Snapshot, latest: &[DeadJob], routes: &Routes) -> Markup {
     let dead = snapshot.status.stats.dead;
-    let Words { one, many, .. } = snapshot.words;
+    let ItemWords { one, many, .. } = snapshot.words;
     html! {
         section.panel #dead aria-labelledby="dead-name" {
             h2 #dead-name { "Dead" }
@@ -271,18 +272,18 @@ pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> M
                 p.lead.none { "No dead " (many) "." }
             } @else {
                 p.lead {
-                    strong { (count(dead, one)) } " set aside for a person to look at. "
-                    a #all-dead href=(routes.to("/dead")) { "All of them" }
+                    strong { (count_text(dead, one)) } " failed for good: retry or drop them. "
+                    a #all-dead href=(routes.address("/dead")) { "All dead " (many) }
                 }
                 @if !latest.is_empty() {
-                    div.scroll #dead-box tabindex="0" role="region" aria-label="The latest of the dead" {
-                        table.stacked aria-label="The latest of the dead" {
-                            thead { tr { th scope="col" { (capital(one)) } th scope="col" { "Buried" } th scope="col" { "Reason" } } }
+                    div.scroll #dead-box tabindex="0" role="region" aria-label="Latest dead items" {
+                        table.stacked aria-label="Latest dead items" {
+                            thead { tr { th scope="col" { (capitalize(one)) } th scope="col" { "Dead since" } th scope="col" { "Reason" } } }
                             tbody {
                                 @for one in latest {
                                     tr {
                                         th.id scope="row" { (item_link(routes, &one.id)) }
-                                        td data-name="Buried" { (relative(one.at, snapshot.at_ms(), "ago")) }
+                                        td data-name="Dead since" { (relative_time(one.at, snapshot.at_ms(), "ago")) }
                                         td.wrap dir="auto" { (one_line(&one.reason)) }
                                     }
                                 }
@@ -298,14 +299,14 @@ pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::queue::{LaneDue, LaneStats, Minute, Stats};
-    use crate::ops::{Measured, Reading, Sampled, Terms};
-    use crate::providers::twitter_v1::CAPABILITIES;
+    use crate::ops::{FigureSettings, LaneMeasurement, Measurement, Reading};
+    use engine::queue::{LaneDue, LaneStats, Minute, Stats};
+    use networks::providers::twitter_v1::CAPABILITIES;
 
     const EVIL: &str = "</td><script>alert(1)</script>\"'&";
 
     fn snapshot(reading: Reading) -> Snapshot {
-        Snapshot::new(reading, None, &Terms::usual(), CAPABILITIES)
+        Snapshot::new(reading, None, &FigureSettings::usual(), CAPABILITIES)
     }
 
     #[test]
@@ -333,17 +334,17 @@ mod tests {
         let snapshot = snapshot(Reading {
             stats: Stats { lanes: vec![lane], delayed: 10_000, due: 9, ..Stats::default() },
             due: vec![LaneDue { lane: "18m".to_owned(), counts: vec![1, 9] }],
-            measured: Sampled {
-                of: Some(vec![Measured {
+            measured: Measurement {
+                of: Some(vec![LaneMeasurement {
                     lane: Some("18m".to_owned()),
                     ids: 10_000,
                     sampled: 10_000,
                     late: 1,
                     waiting: 7,
-                    ..Measured::default()
+                    ..LaneMeasurement::default()
                 }]),
                 at_ms: Some(0),
-                ..Sampled::default()
+                ..Measurement::default()
             },
             ..Reading::default()
         });
@@ -405,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_budget_is_a_bar_with_its_reset() {
-        let reads = Reads {
+        let reads = BudgetStatus {
             reads: 750,
             limit: Some(1_000),
             spent: false,
@@ -421,9 +422,9 @@ mod tests {
             assert!(some.contains(says), "{says}: {some}");
         }
         assert!(!some.contains("is spent"));
-        let spent = shown(Reads { reads: 1_000, spent: true, ..reads.clone() });
+        let spent = shown(BudgetStatus { reads: 1_000, spent: true, ..reads.clone() });
         assert!(spent.contains("The budget is spent") && spent.contains("width=\"0.00\""), "{spent}");
-        assert!(shown(Reads { limit: None, ..reads }).contains("750 posts read, no limit"));
+        assert!(shown(BudgetStatus { limit: None, ..reads }).contains("750 posts read, no limit"));
     }
 
     #[test]
@@ -436,7 +437,7 @@ mod tests {
         let worker = |config| WorkerStats { worker: EVIL.to_owned(), beat_age_ms: 2_000, fields: says(config) };
         let stats = Stats { now_ms: 9_000, dead: 1, workers: vec![worker("a"), worker("b")], ..Stats::default() };
         let snapshot = snapshot(Reading { stats, ..Reading::default() });
-        let latest = [Buried { id: EVIL.to_owned(), at: 1_000, reason: EVIL.to_owned() }];
+        let latest = [DeadJob { id: EVIL.to_owned(), at: 1_000, reason: EVIL.to_owned() }];
         let markup = workers(&snapshot).into_string() + &dead(&snapshot, &latest, &Routes::default()).into_string();
         assert!(!markup.contains("<script>") && !markup.contains("href=\"/tweet"), "{markup}");
         for says in ["2 configurations", "refused a changed configuration", ">12,345<", ">2s ago<", ">8s ago<"] {

@@ -1,50 +1,51 @@
-//! The sections with a chart: lateness, coming posts, and the flow.
+//! The sections with charts: lateness, coming posts, and the flow.
 
 use maud::{Markup, html};
 
-use super::chart::{Axis, Chart, Ink, PARTS, Series, Shape};
-use super::past::{FROM_NOW, Past, fit_minutes_axis};
+use super::chart::{Axis, Chart, ChartColor, STACKED_COLORS, Series, SeriesShape};
+use super::format::{count_text, format_span, round_to_tenth};
 use super::routes::Routes;
-use super::words::{count, plain, time};
-use crate::base::clock::Millis;
-use crate::base::humanize::grouped;
-use crate::ops::snapshot::{Coming, MINUTES_SHOWN, Snapshot};
+use super::time_range::{FROM_NOW, Past, fit_minutes_axis};
+use crate::ops::snapshot::{ComingDue, MINUTES_SHOWN, Snapshot};
+use engine::base::clock::Millis;
+use engine::base::humanize::group_digits;
 
-/// Labels of an axis of lateness, ms.
+/// Labels of the lateness axis, ms.
 const LATENESS: [f64; 12] =
     [1.0, 10.0, 100.0, 1e3, 10e3, 60e3, 600e3, 3_600e3, 21_600e3, 86_400e3, 604_800e3, 31_557_600e3];
-/// Labels in between, used if there are fewer than `FEW`.
+/// Additional labels, ms, if fewer than [`MIN_LABELS`] of [`LATENESS`] are visible.
 const BETWEEN: [f64; 8] = [3.0, 30.0, 300.0, 3e3, 30e3, 180e3, 1_800e3, 10_800e3];
-const FEW: usize = 4;
-/// `oldest_ms`: the lateness of the oldest due id, if it is shown as well.
-pub(super) fn lateness(past: &Past, oldest_ms: Option<Millis>, routes: &Routes) -> Markup {
+const MIN_LABELS: usize = 4;
+
+/// `oldest_ms`: lateness of the oldest due id, if it is shown.
+pub(super) fn render_lateness(past: &Past, oldest_ms: Option<Millis>, routes: &Routes) -> Markup {
     let (all, name) = (past.lateness(), past.range.name());
     html! {
         section.panel #lateness aria-labelledby="lateness-name" {
             h2 #lateness-name { "Lateness" }
-            (past.ranges(routes, "lateness"))
+            (past.range_links(routes, "lateness"))
             @if let (Some(p50), Some(p99)) = (all.quantile(0.5), all.quantile(0.99)) {
-                p.lead { "How long after its due time an id was claimed" }
+                p.lead { "Time from the due time of an id to its claim" }
                 (lateness_chart(past, p50, p99).markup())
-                @let oldest = oldest_ms.map(|late| ("Oldest due now", time(late)));
-                (facts([("Median", time(p50)), ("p99", time(p99))].into_iter().chain(oldest)))
-                p.note.quiet { "Of " (grouped(all.ids())) " ids claimed in the last " (name) ", first lookups left out" }
-                (past.note())
+                @let oldest = oldest_ms.map(|late| ("Oldest due now", format_span(late)));
+                (facts([("Median", format_span(p50)), ("p99", format_span(p99))].into_iter().chain(oldest)))
+                p.note.quiet { (group_digits(all.ids())) " ids claimed in the last " (name) ", without first lookups" }
+                (past.gap_note())
             } @else {
-                p.lead.none { "No ids were claimed in the last " (name) ", first lookups left out." }
+                p.lead.none { "No ids were claimed in the last " (name) ", apart from first lookups." }
             }
         }
     }
 }
 
 fn lateness_chart(past: &Past, p50: Millis, p99: Millis) -> Chart {
-    let series = |name: &str, ink, share| Series {
+    let series = |name: &str, color, share| Series {
         name: name.to_owned(),
-        ink,
-        shape: Shape::Line,
+        color,
+        shape: SeriesShape::Line,
         points: past.points(|step| step.lateness.quantile(share).map(|late| late as f64)),
     };
-    let series = vec![series("p99", Ink::First, 0.99), series("p50", Ink::Second, 0.5)];
+    let series = vec![series("p99", ChartColor::First, 0.99), series("p50", ChartColor::Second, 0.5)];
     let values =
         || series.iter().flat_map(|series| &series.points).map(|(_, late)| *late).filter(|late| !late.is_nan());
     let (least, most) = (values().fold(f64::MAX, f64::min), values().fold(1.0, f64::max));
@@ -53,19 +54,23 @@ fn lateness_chart(past: &Past, p50: Millis, p99: Millis) -> Chart {
     let end = LATENESS.into_iter().find(|at| *at >= most && *at > start).unwrap_or(most * 2.0);
     let range = start..=end;
     let mut words: Vec<f64> = LATENESS.into_iter().filter(|at| range.contains(at)).collect();
-    if words.len() < FEW {
+    if words.len() < MIN_LABELS {
         words.extend(BETWEEN.into_iter().filter(|at| range.contains(at)));
     }
     Chart {
-        gist: format!(
+        alt_text: format!(
             "Lateness at the claim, by {}, on a logarithmic axis: over the last {} p50 {}, p99 {}",
             past.range.step(),
             past.range.name(),
-            time(p50),
-            time(p99)
+            format_span(p50),
+            format_span(p99)
         ),
         x: past.axis(),
-        y: Axis::logarithmic("lateness", start..end, words.into_iter().map(|at| (at, time(at as Millis))).collect()),
+        y: Axis::logarithmic(
+            "lateness",
+            start..end,
+            words.into_iter().map(|at| (at, format_span(at as Millis))).collect(),
+        ),
         series,
         marks: Vec::new(),
     }
@@ -77,7 +82,7 @@ fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, String)>) -> Markup {
     }
 }
 
-pub(super) fn coming(snapshot: &Snapshot) -> Markup {
+pub(super) fn render_coming(snapshot: &Snapshot) -> Markup {
     let stats = &snapshot.status.stats;
     let within =
         |minutes: usize| -> u64 { snapshot.coming.iter().flat_map(|lane| lane.per_minute.iter().take(minutes)).sum() };
@@ -86,27 +91,27 @@ pub(super) fn coming(snapshot: &Snapshot) -> Markup {
             h2 #coming-name { "Coming due" }
             @let hour = within(MINUTES_SHOWN as usize);
             @if hour > 0 {
-                p.lead { "Ids that come due, by minute and bracket" }
+                p.lead { "Ids that become due, by minute and lane" }
                 (coming_chart(&snapshot.coming).markup())
             } @else {
                 p.lead.none { "No ids are due within an hour." }
             }
             (facts([
-                ("Due now", grouped(stats.due)),
-                ("Within 5 minutes", grouped(within(5))),
-                ("Within the hour", grouped(hour)),
+                ("Due now", group_digits(stats.due)),
+                ("Within 5 minutes", group_digits(within(5))),
+                ("Within the hour", group_digits(hour)),
             ]))
             p.note.quiet {
-                (grouped(stats.delayed)) " ids are delayed in all, " (grouped(stats.leased)) " leased, "
-                (grouped(stats.incoming)) " incoming"
-                @if stats.incoming_refused > 0 { ", " (grouped(stats.incoming_refused)) " refused" }
+                (group_digits(stats.delayed)) " ids waiting, " (group_digits(stats.leased)) " leased, "
+                (group_digits(stats.incoming)) " incoming"
+                @if stats.incoming_refused > 0 { ", " (group_digits(stats.incoming_refused)) " refused" }
             }
         }
     }
 }
 
-/// The lanes on top of each other, the lane with the shortest interval at the bottom.
-fn coming_chart(coming: &[Coming]) -> Chart {
+/// Stacks the lanes, the shortest interval at the bottom.
+fn coming_chart(coming: &[ComingDue]) -> Chart {
     let mut sums = vec![0_u64; MINUTES_SHOWN as usize];
     let mut series: Vec<Series> = Vec::new();
     for (part, lane) in coming.iter().enumerate().filter(|(_, lane)| lane.per_minute.iter().any(|ids| *ids > 0)) {
@@ -116,8 +121,8 @@ fn coming_chart(coming: &[Coming]) -> Chart {
         // A minute is a step of its full width: up, along, down.
         let steps =
             sums.iter().enumerate().flat_map(|(at, sum)| [(at as f64, *sum as f64), (at as f64 + 1.0, *sum as f64)]);
-        let (name, ink) = (lane.lane.clone(), Ink::Part(part.min(PARTS - 1)));
-        series.push(Series { name, ink, shape: Shape::Filled, points: steps.collect() });
+        let (name, color) = (lane.lane.clone(), ChartColor::Stacked(part.min(STACKED_COLORS - 1)));
+        series.push(Series { name, color, shape: SeriesShape::Filled, points: steps.collect() });
     }
     let most = sums.iter().max().copied().unwrap_or(0);
     let last = sums.iter().rposition(|ids| *ids > 0).map_or(0, |last| last + 1);
@@ -130,54 +135,55 @@ fn coming_chart(coming: &[Coming]) -> Chart {
         series.points.truncate(2 * shown as usize);
     }
     Chart {
-        gist: format!(
-            "Ids that come due in each minute of the next hour, by bracket: {} at the most",
-            count(most, "id")
+        alt_text: format!(
+            "Ids that become due in each minute of the next hour, by lane: {} at the most",
+            count_text(most, "id")
         ),
-        x: Axis::even(FROM_NOW, 0.0..f64::from(shown), words.collect()),
-        y: Axis::up_to("ids per minute", most as f64),
+        x: Axis::linear(FROM_NOW, 0.0..f64::from(shown), words.collect()),
+        y: Axis::from_zero("ids per minute", most as f64),
         series,
         marks: Vec::new(),
     }
 }
 
-pub(super) fn flow(past: &Past, routes: &Routes) -> Markup {
-    let counted = |name: &str| past.count(&[name]);
+/// Renders the section with the counts of ids by outcome and of requests.
+pub(super) fn render_flow(past: &Past, routes: &Routes) -> Markup {
+    let counted = |name: &str| past.sum_counters(&[name]);
     let done = [
-        ("Scheduled", past.count(&["scheduled"])),
-        ("Looked up", past.count(&["looked_up"])),
-        ("Updated", past.count(&["found", "withheld"])),
-        ("Unavailable", past.count(&["unavailable"])),
-        ("Ended", past.count(&["finished"])),
-        ("Buried", past.count(&["buried"])),
+        ("Scheduled", past.sum_counters(&["scheduled"])),
+        ("Looked up", past.sum_counters(&["looked_up"])),
+        ("Updated", past.sum_counters(&["found", "withheld"])),
+        ("Unavailable", past.sum_counters(&["unavailable"])),
+        ("Ended", past.sum_counters(&["finished"])),
+        ("Dead", past.sum_counters(&["buried"])),
     ];
     let (requests, failed) = (counted("requests"), counted("requests_failed"));
     html! {
         section.panel #flow aria-labelledby="flow-name" {
             h2 #flow-name { "Flow" }
-            (past.ranges(routes, "flow"))
+            (past.range_links(routes, "flow"))
             p.lead {
-                "Last " (past.range.name()) ": " strong { (count(requests, "request")) }
+                "Last " (past.range.name()) ": " strong { (count_text(requests, "request")) }
                 @if let Some(ids) = ids_per_request(requests, failed, counted("looked_up")) {
-                    " of " strong { (plain(ids)) } " ids"
+                    " of " strong { (round_to_tenth(ids)) } " ids"
                 }
-                @if failed > 0 { ", " strong.bad { (grouped(failed)) " failed" } }
+                @if failed > 0 { ", " strong.bad { (group_digits(failed)) " failed" } }
             }
             (flow_chart(past).markup())
-            (facts(done.map(|(name, number)| (name, grouped(number)))))
-            (past.note())
+            (facts(done.map(|(name, number)| (name, group_digits(number)))))
+            (past.gap_note())
         }
     }
 }
 
-/// Ids per request with outcomes; `None` without such requests.
+/// Returns ids per answered request; `None` without one.
 fn ids_per_request(requests: u64, failed: u64, looked_up: u64) -> Option<f64> {
     let answered = requests.saturating_sub(failed);
     // A heartbeat between a request and its answer reports only the request, so `looked_up` may be 0.
     (answered > 0 && looked_up > 0).then(|| looked_up as f64 / answered as f64)
 }
 
-/// The shortest unit in which a rate is at least 1, as seconds and name; of lower rates the hour.
+/// Returns the shortest unit in which the rate is at least 1, as seconds and name; the hour for lower rates.
 fn rate_unit(per_second: f64) -> (f64, &'static str) {
     let units = [(1.0, "second"), (60.0, "minute"), (3_600.0, "hour")];
     let is_large = |(seconds, _): &(f64, &str)| per_second * seconds >= 1.0;
@@ -185,16 +191,16 @@ fn rate_unit(per_second: f64) -> (f64, &'static str) {
 }
 
 fn flow_chart(past: &Past) -> Chart {
-    let series = |name: &str, counter: &str, ink| Series {
+    let series = |name: &str, counter: &str, color| Series {
         name: name.to_owned(),
-        ink,
-        shape: Shape::Line,
+        color,
+        shape: SeriesShape::Line,
         points: past.points(|step| step.per_second(counter)),
     };
     let mut series = vec![
-        series("looked up", "looked_up", Ink::First),
-        series("rescheduled", "rescheduled", Ink::Second),
-        series("scheduled", "scheduled", Ink::Third),
+        series("looked up", "looked_up", ChartColor::First),
+        series("rescheduled", "rescheduled", ChartColor::Second),
+        series("scheduled", "scheduled", ChartColor::Third),
     ];
     let rates = series.iter().flat_map(|series| &series.points).map(|(_, rate)| *rate);
     let most = rates.filter(|rate| !rate.is_nan()).fold(0.0, f64::max);
@@ -202,14 +208,14 @@ fn flow_chart(past: &Past) -> Chart {
     series.iter_mut().flat_map(|series| &mut series.points).for_each(|(_, rate)| *rate *= seconds);
     let now = series.iter().filter_map(|series| {
         let (_, rate) = series.points.last().filter(|(_, rate)| !rate.is_nan())?;
-        Some(format!("{} {}", plain(*rate), series.name))
+        Some(format!("{} {}", round_to_tenth(*rate), series.name))
     });
     let now = now.collect::<Vec<_>>().join(", ");
     let now = if now.is_empty() { "unknown".to_owned() } else { now };
     Chart {
-        gist: format!("Ids per {unit} over the last {}, by {}; now {now}", past.range.name(), past.range.step()),
+        alt_text: format!("Ids per {unit} over the last {}, by {}; now {now}", past.range.name(), past.range.step()),
         x: past.axis(),
-        y: Axis::up_to(&format!("ids per {unit}"), most * seconds),
+        y: Axis::from_zero(&format!("ids per {unit}"), most * seconds),
         series,
         marks: Vec::new(),
     }
@@ -218,15 +224,15 @@ fn flow_chart(past: &Past) -> Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
-    use crate::ops::{Reading, Terms};
-    use crate::providers::twitter_v1::CAPABILITIES;
+    use crate::ops::{FigureSettings, Reading};
+    use engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
+    use networks::providers::twitter_v1::CAPABILITIES;
 
     const NOW: Millis = 1_760_000_000_000;
 
     fn snapshot(reading: Reading) -> Snapshot {
         let stats = Stats { now_ms: NOW, ..reading.stats };
-        Snapshot::new(Reading { stats, ..reading }, None, &Terms::usual(), CAPABILITIES)
+        Snapshot::new(Reading { stats, ..reading }, None, &FigureSettings::usual(), CAPABILITIES)
     }
 
     fn minutes_of(idle: usize, then: &[(&str, i64)]) -> Vec<Minute> {
@@ -269,7 +275,7 @@ mod tests {
     fn nothing_at_all_is_shown_without_a_flaw() {
         let snapshot = snapshot(Reading::default());
         let (past, routes) = (Past::by_minute(&snapshot), Routes::default());
-        let all = [lateness(&past, Some(0), &routes), coming(&snapshot), flow(&past, &routes)]
+        let all = [render_lateness(&past, Some(0), &routes), render_coming(&snapshot), render_flow(&past, &routes)]
             .map(Markup::into_string)
             .concat();
         for says in ["No ids were claimed", "No ids are due", "0 requests"] {
@@ -299,7 +305,7 @@ mod tests {
         let chart = coming_chart(&snapshot.coming);
         let tops: Vec<_> = chart.series.iter().map(|series| (&*series.name, series.points[0].1)).collect();
         assert_eq!(tops, [("18m", 1.0), ("<1h>", 11.0)]);
-        let markup = coming(&snapshot).into_string();
+        let markup = render_coming(&snapshot).into_string();
         assert!(
             markup.contains("&lt;1h&gt;") && markup.contains("<dd>55</dd>") && markup.contains("<dd>660</dd>"),
             "{markup}"
@@ -312,7 +318,7 @@ mod tests {
         minutes[3].lateness.add(40, 99);
         minutes[50].lateness.add(5_000, 1);
         let snapshot = snapshot(Reading { minutes, ..Reading::default() });
-        let markup = lateness(&Past::by_minute(&snapshot), Some(0), &Routes::default()).into_string();
+        let markup = render_lateness(&Past::by_minute(&snapshot), Some(0), &Routes::default()).into_string();
         assert!(markup.contains("p50 48ms, p99 48ms") || markup.contains("p99 6s"), "{markup}");
         assert_eq!(markup.matches("<circle").count(), 4, "two minutes, each alone, on two lines: {markup}");
         assert!(!markup.contains("NaN"), "{markup}");

@@ -1,4 +1,4 @@
-//! A tweet: its place, its stored data, and its counts over its life.
+//! The page of a post: its place in the queue, its stored data, and its counts over time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,33 +13,31 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::account;
-use super::chart::{Axis, Chart, Ink, Series, Shape};
+use super::chart::{Axis, Chart, ChartColor, Series, SeriesShape};
 use super::community::is_community;
+use super::format::{self, capitalize, date, describe_error, excerpt, format_span, one_line, round_to_tenth};
 use super::ids::PostId;
-use super::item::{object, place};
-use super::layout::{Document, nothing, problem};
-use super::original;
+use super::item::{render_object, render_place};
+use super::layout::{Document, empty_notice, problem_notice};
+use super::network_object;
 use super::pages::Page;
-use super::rhythm;
-use super::words::{self, capital, date, error, excerpt, one_line, plain, time};
-use crate::base::clock::{self, Millis};
-use crate::base::humanize::{figure, grouped};
-use crate::engine::schedule::age::{AgeTable, Bracket};
-use crate::engine::schedule::{Bound, Known, Schedule};
-use crate::model::post::Metrics;
-use crate::ops::dead::{Dead, Whereabouts};
-use crate::ops::freshness::corrected;
-use crate::store::{MetricsAt, StoredTweet};
+use super::visits;
+use crate::ops::dead::{DeadItems, ItemReport, describe_change};
+use crate::ops::freshness::load_corrected_schedule;
+use engine::base::clock::{self, Millis};
+use engine::base::humanize::{format_number, group_digits};
+use engine::schedule::age::{AgeTable, Bracket};
+use engine::schedule::{Bound, Schedule, ScheduledItem};
+use networks::model::post::Metrics;
+use store::{MetricsAt, StoredTweet};
 
-/// Rows of the table; the chart has all.
-const ROWS: usize = 200;
-/// Maximum number of points of the chart: more look alike.
-const POINTS: usize = 400;
-/// Ages that label the axis of time,
+const MAX_ROWS: usize = 200;
+const MAX_POINTS: usize = 400;
+/// Labels of the age axis.
 const AGES: &str = "1s 10s 1m 10m 1h 6h 1d 7d 30d 180d 2y 20y";
-/// and labels in between, used if there are few.
+/// Additional labels, used if fewer than `MIN_LABELS` labels are visible.
 const BETWEEN: &str = "3s 30s 3m 30m 2h 12h 3d 14d 90d";
-const FEW: usize = 4;
+const MIN_LABELS: usize = 4;
 
 type Count = (&'static str, fn(&Metrics) -> Option<i64>);
 const COUNTS: [Count; 6] = [
@@ -51,7 +49,8 @@ const COUNTS: [Count; 6] = [
     ("views", |counts| counts.impression_count),
 ];
 /// The drawn counts. Views have another size than the others.
-const DRAWN: [(Count, Ink); 3] = [(COUNTS[0], Ink::First), (COUNTS[1], Ink::Second), (COUNTS[2], Ink::Third)];
+const DRAWN: [(Count, ChartColor); 3] =
+    [(COUNTS[0], ChartColor::First), (COUNTS[1], ChartColor::Second), (COUNTS[2], ChartColor::Third)];
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ItemQuery {
@@ -61,96 +60,99 @@ pub(super) struct ItemQuery {
 
 pub(super) struct PostDetails {
     id: PostId,
-    called: &'static str,
+    noun: &'static str,
     now: Millis,
-    whereabouts: Whereabouts,
+    report: ItemReport,
     history: Vec<MetricsAt>,
     created_at: Option<Millis>,
     schedule: Arc<dyn Schedule>,
     address: Option<Url>,
 }
 
-pub(super) fn no_post(why: &str) -> Markup {
-    nothing(&format!("{why}. Give an id, or the address of a post: https://twitter.com/user/status/ID"))
+pub(super) fn invalid_id_notice(why: &str) -> Markup {
+    empty_notice(&format!("{why}. Give an id, or the address of a post: https://twitter.com/user/status/ID"))
 }
 
 /// `GET /tweet?id=`, and `/account?id=` where the items are accounts.
-pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<ItemQuery>, QueryRejection>) -> Response {
-    let asked = asked.map_or_else(|_| String::new(), |Query(asked)| asked.id);
+pub(super) async fn show_page(
+    State(page): State<Arc<Page>>,
+    query: Result<Query<ItemQuery>, QueryRejection>,
+) -> Response {
+    let query = query.map_or_else(|_| String::new(), |Query(query)| query.id);
     if page.routes.holds_accounts() {
-        return account::show(&page, asked).await;
+        return account::show_page(&page, query).await;
     }
     let answer = |status: StatusCode, title: &str, events: Option<String>, content: Markup| {
-        let (routes, title, asked, now) = (&page.routes, title.to_owned(), asked.clone(), clock::wall_ms());
-        Document { routes, title, here: "", at: now, now, events, asked, content }.answer(status)
+        let (routes, title, query, now) = (&page.routes, title.to_owned(), query.clone(), clock::wall_ms());
+        Document { routes, title, current_path: "", at: now, now, events, query, content }.answer(status)
     };
-    let id = match PostId::typed(&asked) {
+    let id = match PostId::parse_typed(&query) {
         Ok(id) => id,
         Err(why) => {
-            let content = html! { h1 { "Not an id" } (no_post(&why)) };
+            let content = html! { h1 { "Not an id" } (invalid_id_notice(&why)) };
             return answer(StatusCode::BAD_REQUEST, "Not an id", None, content);
         }
     };
-    let title = format!("{} {id}", capital(page.words().one));
-    match page.tweet(&id).await {
-        Ok(Some(seen)) => {
-            let events = Some(page.routes.to_events_of(id.as_str()));
-            let visits = seen.whereabouts.stored.as_ref().filter(|_| page.routes.holds_visits());
+    let title = format!("{} {id}", capitalize(page.words().one));
+    match page.load_post(&id).await {
+        Ok(Some(details)) => {
+            let events = Some(page.routes.post_events_address(id.as_str()));
+            let visits = details.report.stored.as_ref().filter(|_| page.routes.holds_visits());
             let crawls = match page.holds_lists() {
-                true => Some(page.crawls_of(id.as_str()).await),
+                true => Some(page.load_crawls(id.as_str()).await),
                 false => None,
             };
-            let belongs = match is_community(page.whole.queue.namespace()) {
-                true => Some(page.belongs(id.as_str()).await),
+            let communities = match is_community(page.whole.queue.namespace()) {
+                true => Some(page.load_communities(id.as_str()).await),
                 false => None,
             };
             let content = html! {
-                (seen.section())
-                @if let Some(belongs) = belongs { (belongs.markup(&page)) }
-                @if let Some(row) = visits { (rhythm::section(row)) }
+                (details.section())
+                @if let Some(communities) = communities { (communities.markup(&page)) }
+                @if let Some(row) = visits { (visits::section(row)) }
                 @if let Some(crawls) = crawls { (crawls.markup()) }
                 (page.refresh_form(id.as_str()))
             };
             answer(StatusCode::OK, &title, events, content)
         }
         Ok(None) => {
-            let why = "Unknown to queue and store: it was never put in.";
-            answer(StatusCode::NOT_FOUND, &title, None, html! { h1 { (title) } (nothing(why)) })
+            let why = "Unknown to queue and store: it was never added.";
+            answer(StatusCode::NOT_FOUND, &title, None, html! { h1 { (title) } (empty_notice(why)) })
         }
         Err(why) => {
-            let why = format!("The search failed: {}", error(&why));
-            answer(StatusCode::SERVICE_UNAVAILABLE, &title, None, html! { h1 { (title) } (problem(&why)) })
+            let why = format!("The search failed: {}", describe_error(&why));
+            answer(StatusCode::SERVICE_UNAVAILABLE, &title, None, html! { h1 { (title) } (problem_notice(&why)) })
         }
     }
 }
 
 impl Page {
-    /// Reads its state; `None` if neither queue nor store knows it.
-    pub(super) async fn tweet(&self, id: &PostId) -> Result<Option<PostDetails>, String> {
-        let look = async |dead: &Dead| {
+    /// Reads a post; `None` if neither queue nor store has it.
+    pub(super) async fn load_post(&self, id: &PostId) -> Result<Option<PostDetails>, String> {
+        let read = async |dead: &DeadItems| {
             let key = id.as_str();
-            let known = dead.show(key).await.map_err(|error| error.to_string())?;
-            let Some(whereabouts) = known else { return Ok(None) };
+            let known = dead.find(key).await.map_err(|error| error.to_string())?;
+            let Some(report) = known else { return Ok(None) };
             let history = dead.store.history(dead.queue.namespace(), key).await;
             let history = history.map_err(|error| error.to_string())?;
-            let stored = whereabouts.stored.as_ref();
+            let stored = report.stored.as_ref();
             let raw = stored.and_then(|stored| stored.raw.as_deref());
-            let address = original::address(&self.whole.provider, id, raw);
+            let address = network_object::network_address(&self.whole.provider, id, raw);
             let created_at = dead.lanes.created_at(key, stored.and_then(|stored| stored.created_at));
-            let schedule = dead.lanes.schedule.in_force();
-            let schedule = corrected(&*dead.store, dead.queue.namespace(), schedule).await?;
+            let schedule = dead.lanes.schedule.current_schedule();
+            let schedule = load_corrected_schedule(&*dead.store, dead.queue.namespace(), schedule).await?;
             Ok::<_, String>(Some(PostDetails {
                 id: id.clone(),
-                called: self.words().one,
+                noun: self.words().one,
                 now: clock::wall_ms(),
-                whereabouts,
+                report,
                 history,
                 created_at,
                 schedule,
                 address,
             }))
         };
-        self.archive.ask(look).await
+        self.archive.query(read).await
     }
 }
 
@@ -160,12 +162,12 @@ impl PostDetails {
     }
 
     pub(super) fn section(&self) -> Markup {
-        let stored = self.whereabouts.stored.as_ref();
+        let stored = self.report.stored.as_ref();
         html! {
             section.panel #tweet aria-labelledby="tweet-name" {
                 div {
-                    h1 #tweet-name { (capital(self.called)) " " (self.id.as_str()) }
-                    p #place { (place(&self.whereabouts, self.now)) }
+                    h1 #tweet-name { (capitalize(self.noun)) " " (self.id.as_str()) }
+                    p #place { (render_place(&self.report, self.now)) }
                     @if let Some(address) = &self.address {
                         p {
                             a #original href=(address.as_str()) rel="noreferrer noopener" {
@@ -180,9 +182,9 @@ impl PostDetails {
                         }
                         (self.facts(stored))
                         (self.changes())
-                        @if let Some(raw) = stored.raw.as_deref().filter(|raw| !raw.is_empty()) { (object(raw)) }
+                        @if let Some(raw) = stored.raw.as_deref().filter(|raw| !raw.is_empty()) { (render_object(raw)) }
                     } @else {
-                        p.quiet #text { "the store does not know it: only the queue does" }
+                        p.quiet #text { "only the queue has it, not the store" }
                     }
                 }
                 @if let Some(stored) = stored { (self.counts(stored)) }
@@ -197,16 +199,16 @@ impl PostDetails {
                 div { dt { "State" } dd { (stored.state) } }
                 @if let Some(author) = &stored.author_name { div { dt { "Author" } dd dir="auto" { (one_line(author)) } } }
                 div { dt { "Created" } dd { (moment(self.created_at)) } }
-                @if let Some(made) = self.created_at { div { dt { "Age" } dd { (time(self.now - made)) } } }
-                (self.bracket(stored))
+                @if let Some(made) = self.created_at { div { dt { "Age" } dd { (format_span(self.now - made)) } } }
+                (self.interval_row(stored))
                 div { dt { "Next due" } dd { (moment(stored.next_due)) } }
                 div { dt { "Newest answer" } dd { (moment(stored.checked_at)) } }
-                div { dt { "Lookups" } dd { (words::stored(stored.lookups)) } }
+                div { dt { "Lookups" } dd { (format::number_or_dash(stored.lookups)) } }
                 @if stored.misses > 0 {
                     div {
                         dt { "Unavailable" }
                         dd {
-                            (words::stored(stored.misses)) " times in a row"
+                            (format::number_or_dash(stored.misses)) " times in a row"
                             @if let Some(since) = stored.missing_since { ", since " (date(since)) }
                             @if let Some(reason) = &stored.missing_reason { ": " (reason.replace('_', " ")) }
                         }
@@ -221,14 +223,14 @@ impl PostDetails {
                 @if let Some(why) = &stored.unreadable {
                     div { dt { "Newest lookup" } dd { "could not be read: " (one_line(why)) } }
                 }
-                @for came in &self.whereabouts.ways { div { dt { "Came by" } dd { (came) } } }
+                @for came in &self.report.ways { div { dt { "Arrived by" } dd { (came) } } }
             }
         }
     }
 
-    /// Its bracket; or its interval, if that follows from its counts.
-    fn bracket(&self, stored: &StoredTweet) -> Markup {
-        let item = Known::new(self.id.as_str(), self.created_at);
+    /// Renders its interval, with the lane or the reason.
+    fn interval_row(&self, stored: &StoredTweet) -> Markup {
+        let item = ScheduledItem::new(self.id.as_str(), self.created_at);
         let decided = match self.schedule.needs_history() {
             true => {
                 let answered = stored.checked_at.filter(|_| stored.lookups > 0);
@@ -240,13 +242,13 @@ impl PostDetails {
             div {
                 @if let Some(interval) = decided {
                     dt { "Interval" }
-                    dd { (time(interval)) @if let Some(why) = self.why(stored, interval) { ": " (why) } @else { ", by its counts" } }
+                    dd { (format_span(interval)) @if let Some(why) = self.explain_interval(stored, interval) { ": " (why) } @else { ", by its counts" } }
                 } @else {
-                    dt { "Bracket" }
+                    dt { "Interval" }
                     dd {
                         @match self.schedule.next(&item, self.now) {
-                            Some((lane, _)) => { (lane.name) ", every " (time(lane.patience)) }
-                            None => "past the last one",
+                            Some((lane, _)) => { (format_span(lane.patience)) " (lane " (lane.name) ")" }
+                            None => "past the last interval",
                         }
                     }
                 }
@@ -254,37 +256,37 @@ impl PostDetails {
         }
     }
 
-    fn why(&self, stored: &StoredTweet, interval: Millis) -> Option<String> {
-        let item = Known::answered(self.id.as_str(), self.created_at, stored.checked_at);
-        let explained = self.schedule.explained(&item, interval, self.now)?;
+    fn explain_interval(&self, stored: &StoredTweet, interval: Millis) -> Option<String> {
+        let item = ScheduledItem::with_answer(self.id.as_str(), self.created_at, stored.checked_at);
+        let explained = self.schedule.explain(&item, interval, self.now)?;
         let bound = match explained.bound {
-            Some(Bound::Shortest) => "the shortest at its age: at least ",
-            Some(Bound::Longest) => "the longest at its age: at most ",
+            Some(Bound::Shortest) => "minimum for its age; at least ",
+            Some(Bound::Longest) => "maximum for its age; at most ",
             None => "",
         };
-        let (busy, unseen) = (figure(explained.multiplier), figure(explained.unseen.round()));
+        let (busy, unseen) = (format_number(explained.multiplier), format_number(explained.unseen.round()));
         Some(format!(
-            "{bound}{busy} × as busy as the average post of its age; about {unseen} interactions since the last lookup"
+            "{bound}{busy} × as busy as the average post of its age; estimated {unseen} interactions since the last lookup"
         ))
     }
 
-    /// Changes except for its counts, newest first.
+    /// Renders its changes except for counts, newest first.
     fn changes(&self) -> Markup {
-        let changes = &self.whereabouts.changes;
+        let changes = &self.report.changes;
         html! {
             @if !changes.is_empty() {
                 h2 { "Changes" }
                 ul #changes {
-                    @for change in changes.iter().rev().take(ROWS) {
-                        li dir="auto" { (date(change.at)) ": " (change.words()) }
+                    @for change in changes.iter().rev().take(MAX_ROWS) {
+                        li dir="auto" { (date(change.at)) ": " (describe_change(change)) }
                     }
                 }
-                @if changes.len() > ROWS { p.lead { "the newest " (ROWS) " of " (grouped(changes.len() as u64)) } }
+                @if changes.len() > MAX_ROWS { p.lead { "the newest " (MAX_ROWS) " of " (group_digits(changes.len() as u64)) } }
             }
         }
     }
 
-    /// The history, and the newest answer if it changed nothing. An answer without the post has no counts.
+    /// Returns the history, and the newest answer if it changed nothing. An answer without the post has no counts.
     fn points(&self, stored: &StoredTweet) -> Vec<MetricsAt> {
         let mut points = self.history.clone();
         if let (Some(last), Some(checked_at)) = (points.last().copied(), stored.checked_at)
@@ -304,7 +306,7 @@ impl PostDetails {
             div #counts {
                 h2 { "Counts over its life" }
                 @if points.is_empty() {
-                    p.lead { "none yet: it was not found so far" }
+                    p.lead { "no counts: no answer has had it yet" }
                 } @else {
                     @if let Some(chart) = self.chart(&points) { (chart.markup()) }
                     details #rows {
@@ -319,19 +321,19 @@ impl PostDetails {
                                     }
                                 }
                                 tbody {
-                                    @for at in points.iter().rev().take(ROWS) {
+                                    @for at in points.iter().rev().take(MAX_ROWS) {
                                         tr {
                                             td { (date(at.checked_at)) }
-                                            td.n { @match self.created_at { Some(made) => (time(at.checked_at - made)), None => "–" } }
+                                            td.n { @match self.created_at { Some(made) => (format_span(at.checked_at - made)), None => "–" } }
                                             @for (_, of) in &columns {
-                                                td.n { (words::stored(of(&at.metrics))) }
+                                                td.n { (format::number_or_dash(of(&at.metrics))) }
                                             }
                                         }
                                     }
                                 }
                             }
                         }
-                        @if points.len() > ROWS { p.lead { "the newest " (ROWS) " of " (grouped(points.len() as u64)) } }
+                        @if points.len() > MAX_ROWS { p.lead { "the newest " (MAX_ROWS) " of " (group_digits(points.len() as u64)) } }
                     }
                 }
             }
@@ -342,51 +344,51 @@ impl PostDetails {
     fn chart(&self, points: &[MetricsAt]) -> Option<Chart> {
         let made = self.created_at?;
         let first = points.first()?.checked_at - made;
-        let life = self.life(first);
-        let step = points.len().div_ceil(POINTS);
+        let ages_shown = self.age_range(first);
+        let step = points.len().div_ceil(MAX_POINTS);
         // Counted from the end, so that the newest point is always drawn.
         let drawn = || points.iter().rev().step_by(step).rev();
         let mut series = Vec::new();
-        for ((name, of), ink) in DRAWN {
+        for ((name, of), color) in DRAWN {
             let points: Vec<(f64, f64)> = drawn()
-                .filter_map(|at| Some((((at.checked_at - made) as f64).max(life.start), of(&at.metrics)? as f64)))
+                .filter_map(|at| Some((((at.checked_at - made) as f64).max(ages_shown.start), of(&at.metrics)? as f64)))
                 .collect();
             if !points.is_empty() {
-                series.push(Series { name: name.to_owned(), ink, shape: Shape::Dotted, points });
+                series.push(Series { name: name.to_owned(), color, shape: SeriesShape::Dotted, points });
             }
         }
         let most = series.iter().flat_map(|series| &series.points).map(|(_, count)| *count).fold(0.0, f64::max);
         let last = series.iter().filter_map(|series| Some((&series.name, series.points.last()?.1)));
-        let last: Vec<String> = last.map(|(name, count)| format!("{} {name}", plain(count))).collect();
+        let last: Vec<String> = last.map(|(name, count)| format!("{} {name}", round_to_tenth(count))).collect();
         let brackets = self.brackets().iter();
         let marks = brackets.map(|bracket| (bracket.under as f64, bracket.lane.name.to_string()));
         let within = |ages: &str| -> Vec<(f64, String)> {
             let age = |word: &str| Some((clock::millis(parse_duration(word).ok()?) as f64, word.to_owned()));
-            ages.split(' ').filter_map(age).filter(|(at, _)| life.contains(at)).collect()
+            ages.split(' ').filter_map(age).filter(|(at, _)| ages_shown.contains(at)).collect()
         };
         let mut ticks = within(AGES);
-        if ticks.len() < FEW {
+        if ticks.len() < MIN_LABELS {
             ticks.extend(within(BETWEEN));
         }
         Some(Chart {
-            gist: format!(
+            alt_text: format!(
                 "Counts by the post's age, on a logarithmic axis of time: {} at the age of {}",
                 last.join(", "),
-                time(points.last()?.checked_at - made)
+                format_span(points.last()?.checked_at - made)
             ),
-            x: Axis::logarithmic("age", life.clone(), ticks),
-            y: Axis::up_to("count", most),
+            x: Axis::logarithmic("age", ages_shown.clone(), ticks),
+            y: Axis::from_zero("count", most),
             series,
-            marks: marks.filter(|(at, _)| *at > life.start && *at <= life.end).collect(),
+            marks: marks.filter(|(at, _)| *at > ages_shown.start && *at <= ages_shown.end).collect(),
         })
     }
 
     fn brackets(&self) -> &[Bracket] {
-        self.schedule.ages().map_or(&[], AgeTable::brackets)
+        self.schedule.age_table().map_or(&[], AgeTable::brackets)
     }
 
-    /// The drawn ages: from its first count, or early in the first bracket, to the end of its current bracket.
-    fn life(&self, first: Millis) -> Range<f64> {
+    /// Returns the ages to draw: from its first count, or early in the first bracket, to the end of its current bracket.
+    fn age_range(&self, first: Millis) -> Range<f64> {
         let brackets = self.brackets();
         let early = brackets.first().map_or(first, |bracket| first.min(bracket.under / 10));
         let start = early.max(1_000) as f64;

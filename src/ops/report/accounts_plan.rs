@@ -1,10 +1,10 @@
 //! The calls, the time and the money that a number of accounts needs, for each network. Pure.
 //!
-//! **Demand.** An account is looked up once per interval of its lane: active, idle or frozen. The user gives the shares of the lanes,
-//! since they depend on the accounts. The formula of `status` turns them into calls ([`Fill::calls_per_window`]).
+//! **Demand.** An account is looked up once per interval of its lane: active, idle or frozen. The shares of the lanes depend on the
+//! accounts, so the user states them. The formula of `status` turns them into calls ([`RequestFill::calls_per_window`]).
 //!
-//! **One round.** The time to look up all accounts once with all the calls of the quota. It is the time of the first lookups, and the
-//! greatest age of the data if the quota is too small for the intervals.
+//! **One round.** All accounts are looked up once with all calls of the quota. Its time is that of the first lookups, and the greatest
+//! age of the data if the quota is too small for the intervals.
 //!
 //! **Money.** X charges for an account once per UTC day, as much as for two posts.
 
@@ -12,24 +12,23 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::base::clock::Millis;
-use crate::base::humanize::{figure, span};
 use crate::ops::report::plan::{
-    CallLimits, ChecksPlan, Costs, CredentialCounts, Fill, Flow, MONTH_DAYS, REDIS_BYTES_PER_ID, ReadTerms, WINDOW_S,
-    money, needed,
+    CallLimits, ChecksPlan, Costs, CredentialCounts, Flow, MONTH_DAYS, REDIS_BYTES_PER_ID, ReadTerms, RequestFill,
+    WINDOW_S, credentials_needed, format_dollars,
 };
+use engine::base::clock::Millis;
+use engine::base::humanize::{format_number, span};
 
-/// Reads of the budget per account.
+/// Charged reads per account.
 pub const READS_PER_ACCOUNT: f64 = 2.0;
-/// More accounts than any network has.
-const MOST_ACCOUNTS: f64 = 1e12;
+const MAX_ACCOUNTS: f64 = 1e12;
 const DAY_S: f64 = 86_400.0;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LanePlan {
     pub lane: &'static str,
     pub interval_ms: Millis,
-    /// Its share of the accounts, 0 to 1.
+    /// Share of the accounts, 0 to 1.
     pub share: f64,
     pub accounts: f64,
     pub lookups_per_day: f64,
@@ -41,12 +40,11 @@ pub struct Population {
     pub lanes: Vec<LanePlan>,
 }
 
-/// The properties of a network that the plan needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     pub name: String,
-    pub fill: Fill,
-    /// Calls per 15 minutes of a credential of each kind; `None`: not published.
+    pub fill: RequestFill,
+    /// Calls per 15 minutes and credential; `None`: not published.
     pub calls: Option<CallLimits>,
     pub reads: Option<ReadTerms>,
 }
@@ -57,7 +55,7 @@ pub struct NetworkPlan {
     pub ids_per_call: usize,
     pub calls_per_15_min: f64,
     pub calls_per_day: f64,
-    /// Number of credentials needed, if all are users'; `None`: their calls are not published.
+    /// Number of user credentials needed without app-only ones; `None`: their calls are not published.
     pub user_credentials: Option<u64>,
     pub app_credentials: Option<u64>,
     pub calls_per_round: f64,
@@ -83,10 +81,9 @@ pub struct AccountReads {
     pub reads_per_month: f64,
     pub dollars_per_month: f64,
     pub dollars_per_round: f64,
-    /// Allowed reads per month; `None`: there is no bound.
+    /// Allowed reads per month; `None`: no limit.
     pub reads_allowed_per_month: Option<f64>,
     pub share_of_budget: Option<f64>,
-    /// US dollars per read.
     pub price_per_read: f64,
 }
 
@@ -94,19 +91,16 @@ pub struct AccountReads {
 pub struct AccountsPlan {
     #[serde(flatten)]
     pub population: Population,
-    /// Redis memory for the accounts at one network, in bytes.
+    /// Redis memory for the accounts of one network, in bytes.
     pub redis_bytes: f64,
     /// Each network, as if it had all accounts.
     pub networks: Vec<NetworkPlan>,
 }
 
 impl Population {
-    /// `lanes`: name, interval in ms and share of each lane.
-    ///
-    /// # Errors
-    /// One line: a number is out of bounds, or the sum of the shares is not 1.
+    /// `lanes` has name, interval in ms and share of each lane. Fails if a number is out of range, or the sum of the shares is not 1.
     pub fn new(accounts: f64, lanes: [(&'static str, Millis, f64); 3]) -> Result<Self, String> {
-        if !(accounts > 0.0 && accounts <= MOST_ACCOUNTS) {
+        if !(accounts > 0.0 && accounts <= MAX_ACCOUNTS) {
             return Err(format!("--accounts ({accounts}) must be above 0 and at most 1,000,000,000,000"));
         }
         let lane = |(lane, interval_ms, share): (&'static str, Millis, f64)| {
@@ -131,7 +125,7 @@ impl Population {
         self.lanes.iter().map(flow).collect()
     }
 
-    /// Charged reads per day: an account is charged at most once per UTC day.
+    /// Returns the charged reads per day. An account is charged at most once per UTC day.
     fn reads_per_day(&self) -> f64 {
         let charged = self.lanes.iter().map(|lane| lane.lookups_per_day.min(lane.accounts));
         charged.sum::<f64>() * READS_PER_ACCOUNT
@@ -139,7 +133,7 @@ impl Population {
 }
 
 impl AccountsPlan {
-    /// The plan for each network, as if it had all of the accounts; with `given` also for these credentials.
+    /// Plans each network, as if it had all accounts; with `given` also for these credentials.
     #[must_use]
     pub fn new(population: Population, networks: &[Network], given: Option<CredentialCounts>) -> Self {
         let one = |network| NetworkPlan::new(&population, network, given);
@@ -147,7 +141,7 @@ impl AccountsPlan {
         Self { redis_bytes: population.accounts * f64::from(REDIS_BYTES_PER_ID), networks, population }
     }
 
-    /// Adds the cost of a bound, in ms, on the time without a check, compared with the plan `without` it.
+    /// Adds the cost of the limit `longest`, in ms, on the time without a check, compared with the plan `without` it.
     #[must_use]
     pub fn with_checks(mut self, longest: Millis, without: &Self) -> Self {
         for (network, without) in self.networks.iter_mut().zip(&without.networks) {
@@ -187,8 +181,8 @@ impl NetworkPlan {
             ids_per_call: fill.limit,
             calls_per_15_min,
             calls_per_day: calls_per_15_min * DAY_S / WINDOW_S,
-            user_credentials: calls.map(|limits| needed(full, limits.user)),
-            app_credentials: calls.map(|limits| needed(full, limits.app)),
+            user_credentials: calls.map(|limits| credentials_needed(full, limits.user)),
+            app_credentials: calls.map(|limits| credentials_needed(full, limits.app)),
             calls_per_round,
             rounds: calls.map(rounds).unwrap_or_default(),
             reads: reads.as_ref().map(|terms| AccountReads::new(population, terms)),
@@ -222,16 +216,16 @@ impl fmt::Display for AccountsPlan {
         let mut row = |a: &str, b: &str, c: &str, d: &str, e: &str| writeln!(f, "{a:<14}{b:>10}{c:>10}{d:>18}{e:>20}");
         row("lane", "every", "share", "accounts", "lookups per day")?;
         for lane in &self.population.lanes {
-            let share = format!("{} %", figure((lane.share * 1e3).round() / 10.0));
-            let [accounts, lookups] = [lane.accounts, lane.lookups_per_day].map(figure);
+            let share = format!("{} %", format_number((lane.share * 1e3).round() / 10.0));
+            let [accounts, lookups] = [lane.accounts, lane.lookups_per_day].map(format_number);
             row(lane.lane, &span(lane.interval_ms), &share, &accounts, &lookups)?;
         }
         let lookups = self.population.lanes.iter().map(|lane| lane.lookups_per_day).sum();
-        row("all", "", "", &figure(self.population.accounts), &figure(lookups))?;
+        row("all", "", "", &format_number(self.population.accounts), &format_number(lookups))?;
         for network in &self.networks {
             write!(f, "\n{network}")?;
         }
-        let memory = figure(self.redis_bytes / 1e6);
+        let memory = format_number(self.redis_bytes / 1e6);
         write!(f, "\n{:<24}{memory:>14}  {REDIS_BYTES_PER_ID} bytes per id", "Redis memory, MB")
     }
 }
@@ -245,32 +239,33 @@ impl fmt::Display for NetworkPlan {
         let mut line = |name: &str, value: String, note: String| {
             writeln!(f, "{}", format!("{name:<24}{value:>14}  {note}").trim_end())
         };
-        line("calls per 15 min", figure(self.calls_per_15_min), String::new())?;
-        line("calls per day", figure(self.calls_per_day), String::new())?;
-        line("calls of one round", figure(self.calls_per_round), "each account once, in full calls".to_owned())?;
+        line("calls per 15 min", format_number(self.calls_per_15_min), String::new())?;
+        line("calls per day", format_number(self.calls_per_day), String::new())?;
+        line("calls of one round", format_number(self.calls_per_round), "each account once, in full calls".to_owned())?;
         if self.rounds.is_empty() {
             line("one round", "unknown".to_owned(), "the network does not publish its quota".to_owned())?;
         }
         for round in &self.rounds {
             let CredentialCounts { user, app } = round.credentials;
             let enough = if round.enough { "enough for the intervals" } else { "NOT ENOUGH for the intervals" };
-            let calls = figure(round.calls_per_15_min);
+            let calls = format_number(round.calls_per_15_min);
             let note = format!("{user} user and {app} app-only credentials, {calls} calls per 15 min: {enough}");
             line("one round", span((round.seconds * 1e3) as Millis / 1_000 * 1_000), note)?;
         }
         if let (Some(user), Some(app)) = (self.user_credentials, self.app_credentials) {
-            line("user credentials", figure(user as f64), "or".to_owned())?;
-            line("app-only credentials", figure(app as f64), String::new())?;
+            line("user credentials", format_number(user as f64), "or".to_owned())?;
+            line("app-only credentials", format_number(app as f64), String::new())?;
         }
         let Some(reads) = &self.reads else { return Ok(()) };
-        let month = "30.4 days, each account at most once in a UTC day".to_owned();
-        let price = format!("at ${} a read (x.price_per_read), two reads an account", reads.price_per_read);
-        line("reads per month", figure(reads.reads_per_month.round()), month)?;
-        line("cost per month, $", money(reads.dollars_per_month), price)?;
-        line("cost of one round, $", money(reads.dollars_per_round), String::new())?;
+        let month = "30.4 days, each account at most once per UTC day".to_owned();
+        let price = format!("at ${} per read (x.price_per_read), two reads per account", reads.price_per_read);
+        line("reads per month", format_number(reads.reads_per_month.round()), month)?;
+        line("cost per month, $", format_dollars(reads.dollars_per_month), price)?;
+        line("cost of one round, $", format_dollars(reads.dollars_per_round), String::new())?;
         if let Some((allowed, share)) = reads.reads_allowed_per_month.zip(reads.share_of_budget) {
             let enough = if share <= 1.0 { "enough" } else { "NOT ENOUGH" };
-            let note = format!("of {} reads per month (x.reads), which posts share: {enough}", figure(allowed.round()));
+            let note =
+                format!("of {} reads per month (x.reads, shared with posts): {enough}", format_number(allowed.round()));
             line("share of the budget", format!("{:.1} %", share * 100.0), note)?;
         }
         Ok(())

@@ -1,37 +1,36 @@
-//! Crawls of lists under way: their progress, and their end by the quota. Pure.
+//! Crawls of lists under way: progress, and time left by the quota. Pure.
 //!
-//! **Expected pages.** The members that the owner's profile stated ÷ the members of a page. A crawl of the newest members ends at known
-//! members, at an unknown place.
+//! **Expected pages.** The members that the owner's profile stated ÷ the members of a page. They are unknown for a crawl of the newest
+//! members, which ends at known members.
 //!
-//! **Time left.** The crawls under way share the calls of the quota and take turns. One with *r* pages left ends when each of the others
-//! has had *r* calls, or fewer if it needs fewer; where its need is unknown, *r*. Crawls that start meanwhile, and calls of other
-//! pipelines at the same endpoint, are left out.
+//! **Time left.** The crawls under way share the calls of the quota and take turns. A crawl with *r* pages left ends when each other crawl
+//! has had *r* calls, or fewer if it has fewer pages left. Later crawls, and calls of other pipelines at the endpoint, are left out.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::base::clock::Millis;
-use crate::base::humanize::{figure, grouped, one_line, span, when};
-use crate::ops::report::capacity::Overload;
 use crate::ops::report::plan::WINDOW_S;
-use crate::pipelines::kind::ListPages;
-use crate::store::{CrawlKind, ListCrawl};
+use crate::ops::report::quota_load::QuotaLoad;
+use collect::pipelines::kind::ListPages;
+use engine::base::clock::Millis;
+use engine::base::humanize::{format_number, format_time, group_digits, one_line, span};
+use store::{CrawlKind, ListCrawl};
 
 /// Maximum number of crawls that are read and counted.
-pub const READ: u32 = 1_000;
+pub const MAX_CRAWLS: u32 = 1_000;
 /// Maximum number of crawls listed as JSON and on the page.
-const LISTED: usize = 100;
+const MAX_LISTED: usize = 100;
 /// Maximum number of crawls listed as text.
-const LINES: usize = 20;
+const MAX_LINES: usize = 20;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Crawls {
-    /// Number of crawls, at most [`READ`]; `None` if the store did not answer.
+    /// Number of crawls, at most [`MAX_CRAWLS`]; `None` if the store did not answer.
     pub under_way: Option<u64>,
-    /// The first ones by start.
+    /// The earliest crawls by start.
     pub listed: Vec<CrawlProgress>,
-    /// The rest of them, for the times.
+    /// The other crawls, for the times left.
     #[serde(skip)]
     pub others: Vec<CrawlProgress>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,18 +42,17 @@ pub struct CrawlProgress {
     pub owner: String,
     /// `complete`, or `prefix`: the newest members.
     pub kind: &'static str,
-    /// Start, ms since the epoch.
+    /// ms since the epoch.
     pub started_at: Millis,
-    /// Time of its newest page, or else of its start, ms since the epoch.
+    /// Time of the newest page, or else of the start, ms since the epoch.
     pub newest_at: Millis,
     pub pages: u64,
-    /// Total number of pages; `None`: unknown.
     pub expected_pages: Option<u64>,
     /// Distinct members on the saved pages.
     pub found: u64,
     /// The number of members that the owner's profile stated; `None`: unknown.
-    pub told: Option<u64>,
-    /// Time until its end, ms; `None`: unknown.
+    pub stated_total: Option<u64>,
+    /// ms; `None`: unknown.
     pub left_ms: Option<Millis>,
 }
 
@@ -62,9 +60,9 @@ impl CrawlProgress {
     fn new(of: ListCrawl, list: ListPages) -> Self {
         let ListCrawl { owner, crawl } = of;
         let number = |stored: i64| u64::try_from(stored).unwrap_or(0);
-        let (pages, stated) = (number(crawl.pages), crawl.told.map(number));
-        // It is under way, so at least one more page is to come.
-        let expected = |stated: u64| list.of(stated).max(pages + 1);
+        let (pages, stated) = (number(crawl.pages), crawl.stated_total.map(number));
+        // A crawl under way has at least one page left.
+        let expected = |stated: u64| list.count_for(stated).max(pages + 1);
         Self {
             owner,
             kind: match crawl.kind {
@@ -76,7 +74,7 @@ impl CrawlProgress {
             pages,
             expected_pages: stated.filter(|_| crawl.kind == CrawlKind::Complete).map(expected),
             found: number(crawl.found),
-            told: stated,
+            stated_total: stated,
             left_ms: None,
         }
     }
@@ -86,13 +84,13 @@ impl CrawlProgress {
     }
 
     #[must_use]
-    pub fn left(&self) -> String {
+    pub fn time_left_text(&self) -> String {
         self.left_ms.map_or_else(unknown, |ms| span(ms.max(1_000) / 1_000 * 1_000))
     }
 
     #[must_use]
-    pub fn expected(&self) -> String {
-        self.expected_pages.map_or_else(unknown, grouped)
+    pub fn expected_pages_text(&self) -> String {
+        self.expected_pages.map_or_else(unknown, group_digits)
     }
 }
 
@@ -102,20 +100,21 @@ fn unknown() -> String {
 
 impl Crawls {
     #[must_use]
-    pub fn of(read: Result<Vec<ListCrawl>, String>, list: ListPages) -> Self {
+    pub fn new(read: Result<Vec<ListCrawl>, String>, list: ListPages) -> Self {
         match read {
             Ok(crawls) => {
                 let mut listed: Vec<_> = crawls.into_iter().map(|crawl| CrawlProgress::new(crawl, list)).collect();
                 let under_way = Some(listed.len() as u64);
-                let others = listed.split_off(listed.len().min(LISTED));
+                let others = listed.split_off(listed.len().min(MAX_LISTED));
                 Self { under_way, listed, others, error: None }
             }
             Err(why) => Self { error: Some(one_line(&why)), ..Self::default() },
         }
     }
 
+    /// Sets the time left of each listed crawl.
     #[must_use]
-    pub fn by(mut self, quota: &Overload) -> Self {
+    pub fn with_time_left(mut self, quota: &QuotaLoad) -> Self {
         let is_known = quota.supply_calls_per_15_min > 0.0 && quota.unmetered == 0;
         let all = self.listed.iter().chain(&self.others);
         let (known, unknown): (Vec<_>, Vec<_>) = all.map(CrawlProgress::pages_left).partition(Option::is_some);
@@ -134,17 +133,17 @@ impl Crawls {
     }
 
     #[must_use]
-    pub fn count(&self) -> String {
+    pub fn count_text(&self) -> String {
         match self.under_way {
-            Some(crawls) if crawls >= u64::from(READ) => format!("{} or more", grouped(crawls)),
-            Some(crawls) => grouped(crawls),
+            Some(crawls) if crawls >= u64::from(MAX_CRAWLS) => format!("{} or more", group_digits(crawls)),
+            Some(crawls) => group_digits(crawls),
             None => unknown(),
         }
     }
 
-    /// Start of the first of them, ms since the epoch.
+    /// Returns the earliest start, ms since the epoch.
     #[must_use]
-    pub fn oldest(&self) -> Option<Millis> {
+    pub fn oldest_start(&self) -> Option<Millis> {
         self.listed.iter().chain(&self.others).map(|crawl| crawl.started_at).min()
     }
 }
@@ -154,7 +153,7 @@ impl fmt::Display for Crawls {
         if let Some(why) = &self.error {
             return write!(f, "unknown: {why}");
         }
-        write!(f, "{:<20}{:>12}", "under way", self.count())?;
+        write!(f, "{:<20}{:>12}", "under way", self.count_text())?;
         if self.listed.is_empty() {
             return Ok(());
         }
@@ -163,21 +162,23 @@ impl fmt::Display for Crawls {
             write!(f, "\n{owner:<20} {kind:<9}{pages:>8}{of:>10}{members:>12}  {began:<21} {left}")
         };
         row(["owner", "kind", "pages", "expected", "members", "began", "time left"])?;
-        for crawl in self.listed.iter().take(LINES) {
-            let (owner, pages, members) = (one_line(&crawl.owner), grouped(crawl.pages), figure(crawl.found as f64));
-            let (expected, began, left) = (crawl.expected(), when(crawl.started_at), crawl.left());
+        for crawl in self.listed.iter().take(MAX_LINES) {
+            let (owner, pages, members) =
+                (one_line(&crawl.owner), group_digits(crawl.pages), format_number(crawl.found as f64));
+            let (expected, began, left) =
+                (crawl.expected_pages_text(), format_time(crawl.started_at), crawl.time_left_text());
             row([&owner, crawl.kind, &pages, &expected, &members, &began, &left])?;
         }
-        let more = self.under_way.unwrap_or(0).saturating_sub(LINES as u64);
-        if more > 0 { write!(f, "\n… and {} more", grouped(more)) } else { Ok(()) }
+        let more = self.under_way.unwrap_or(0).saturating_sub(MAX_LINES as u64);
+        if more > 0 { write!(f, "\n… and {} more", group_digits(more)) } else { Ok(()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::report::capacity::tests::quota;
-    use crate::store::CrawlUnderWay;
+    use crate::ops::report::quota_load::tests::quota;
+    use store::CrawlUnderWay;
 
     fn crawl(owner: &str, kind: CrawlKind, pages: i64, stated: Option<i64>) -> ListCrawl {
         let crawl = CrawlUnderWay {
@@ -189,7 +190,7 @@ mod tests {
             pages,
             found: pages * 5_000,
             unreadable: 0,
-            told: stated,
+            stated_total: stated,
         };
         ListCrawl { owner: owner.to_owned(), crawl }
     }
@@ -206,7 +207,7 @@ mod tests {
             // More members than its profile stated.
             crawl("grown", CrawlKind::Complete, 3, Some(10_000)),
         ];
-        let crawls = Crawls::of(Ok(of.to_vec()), PAGES).by(&quota(15.0, 0));
+        let crawls = Crawls::new(Ok(of.to_vec()), PAGES).with_time_left(&quota(15.0, 0));
         let left: Vec<_> = crawls.listed.iter().map(|crawl| (crawl.expected_pages, crawl.left_ms)).collect();
         // One call per minute: 1 page of each of five; 8 of the long one and of both unknown ones, and 1 of each short one.
         let minutes = |pages: Millis| Some(pages * 60_000);
@@ -221,22 +222,22 @@ mod tests {
         assert_eq!(row("long"), ["long", "complete", "2", "10", "10,000", "2023-11-14T22:13:20Z", "26m"]);
         assert_eq!(row("newest")[3..], ["unknown", "0", "2023-11-14T22:13:20Z", "unknown"]);
         // A cap cuts the list. A quota without a limit gives no time.
-        let capped = Crawls::of(Ok(vec![of[1].clone()]), ListPages { longest: 20_000, ..PAGES });
+        let capped = Crawls::new(Ok(vec![of[1].clone()]), ListPages { longest: 20_000, ..PAGES });
         assert_eq!(capped.listed[0].expected_pages, Some(4));
         for quota in [quota(0.0, 0), quota(15.0, 1)] {
-            assert_eq!(capped.clone().by(&quota).listed[0].left_ms, None);
+            assert_eq!(capped.clone().with_time_left(&quota).listed[0].left_ms, None);
         }
     }
 
     #[test]
     fn what_the_store_does_not_tell_is_unknown_and_many_are_counted() {
-        let out = Crawls::of(Err("no\nroute".to_owned()), PAGES).by(&quota(15.0, 0));
-        assert_eq!((out.to_string(), out.under_way, out.oldest()), ("unknown: no route".to_owned(), None, None));
-        let none = Crawls::of(Ok(Vec::new()), PAGES);
+        let out = Crawls::new(Err("no\nroute".to_owned()), PAGES).with_time_left(&quota(15.0, 0));
+        assert_eq!((out.to_string(), out.under_way, out.oldest_start()), ("unknown: no route".to_owned(), None, None));
+        let none = Crawls::new(Ok(Vec::new()), PAGES);
         assert_eq!(none.to_string().split_whitespace().collect::<Vec<_>>(), ["under", "way", "0"]);
-        let all = vec![crawl("1", CrawlKind::Complete, 0, Some(1)); READ as usize];
-        let many = Crawls::of(Ok(all), PAGES).by(&quota(1_000.0, 0));
-        assert_eq!((many.listed.len(), many.count().as_str()), (LISTED, "1,000 or more"));
+        let all = vec![crawl("1", CrawlKind::Complete, 0, Some(1)); MAX_CRAWLS as usize];
+        let many = Crawls::new(Ok(all), PAGES).with_time_left(&quota(1_000.0, 0));
+        assert_eq!((many.listed.len(), many.count_text().as_str()), (MAX_LISTED, "1,000 or more"));
         assert_eq!(many.listed[0].left_ms, Some(900_000), "all of them count");
         assert!(many.to_string().ends_with("… and 980 more"));
     }

@@ -5,15 +5,14 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::base::humanize::{one_line, when};
-use crate::engine::queue::RecordedError;
+use engine::base::humanize::{format_time, one_line};
+use engine::queue::RecordedError;
 
-/// The recorded errors of several namespaces, newest first.
 #[derive(Debug, Clone, Serialize)]
 pub struct ErrorReport {
     errors: Vec<RecordedError>,
-    unread: Vec<Unread>,
-    /// Words that each of the errors contains; empty: all errors.
+    unread: Vec<UnreadNamespace>,
+    /// Filter: words that each error contains; empty for all errors.
     #[serde(skip)]
     words: String,
     #[serde(skip)]
@@ -21,7 +20,7 @@ pub struct ErrorReport {
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct Unread {
+struct UnreadNamespace {
     namespace: String,
     error: String,
 }
@@ -34,24 +33,25 @@ impl ErrorReport {
             match read {
                 Ok(read) => {
                     answers = true;
-                    errors.extend(read.into_iter().filter(|error| error.holds(words)));
+                    errors.extend(read.into_iter().filter(|error| error.contains_text(words)));
                 }
-                Err(error) => unread.push(Unread { namespace, error }),
+                Err(error) => unread.push(UnreadNamespace { namespace, error }),
             }
         }
         errors.sort_by_key(|error| Reverse(error.last_ms));
         Self { errors, unread, words: words.to_owned(), answers }
     }
 
+    /// Returns true if at least one namespace answered.
     #[must_use]
-    pub fn answers(&self) -> bool {
+    pub fn has_answer(&self) -> bool {
         self.answers
     }
 }
 
 impl fmt::Display for ErrorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Unread { namespace, error } in &self.unread {
+        for UnreadNamespace { namespace, error } in &self.unread {
             writeln!(f, "{namespace}\nOUT: {error}\n")?;
         }
         match (self.errors.is_empty(), self.words.is_empty()) {
@@ -64,7 +64,7 @@ impl fmt::Display for ErrorReport {
             let RecordedError { pipeline, kind, host, endpoint, count, first_ms, last_ms, example, message } = error;
             let place = [pipeline, host, endpoint].map(|part| one_line(part)).join(" ");
             let place = one_line(&place);
-            writeln!(f, "{kind:<20}{count:>10}  {:<22}{:<22}{place}", when(*last_ms), when(*first_ms))?;
+            writeln!(f, "{kind:<20}{count:>10}  {:<22}{:<22}{place}", format_time(*last_ms), format_time(*first_ms))?;
             if !message.is_empty() {
                 writeln!(f, "  {}", one_line(message))?;
             }
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!((json["errors"].as_array().unwrap().len(), &json["errors"][0]["count"]), (1, &3.into()));
         assert_eq!(json["unread"][0], serde_json::json!({"namespace": "c:update", "error": "refused"}));
         let none = ErrorReport::new(read(), "nowhere");
-        assert!(none.answers() && none.to_string().ends_with("contains \"nowhere\""), "{none}");
-        assert!(!ErrorReport::new(vec![("c:update".to_owned(), Err("refused".to_owned()))], "").answers());
+        assert!(none.has_answer() && none.to_string().ends_with("contains \"nowhere\""), "{none}");
+        assert!(!ErrorReport::new(vec![("c:update".to_owned(), Err("refused".to_owned()))], "").has_answer());
     }
 }

@@ -5,19 +5,18 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::base::clock::Millis;
-use crate::base::humanize::{grouped, one_line, span};
-use crate::model::account::AccountState;
-use crate::store::AccountTotal;
+use engine::base::clock::Millis;
+use engine::base::humanize::{group_digits, one_line, span};
+use networks::model::account::AccountState;
+use store::AccountTotal;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct KnownAccounts {
     /// Number of accounts in each state; `None` if the store did not answer.
     pub states: Option<BTreeMap<AccountState, u64>>,
-    /// Time of the oldest among the newest answers about accounts that are still looked up, ms since the epoch. `None`: unknown, or no
-    /// account has an answer.
+    /// Time of the oldest answer among the last answers of the accounts that are still looked up, ms since the epoch.
     pub oldest_answer_at: Option<Millis>,
-    /// The age of that answer, ms.
+    /// Age of that answer, ms.
     pub oldest_data_ms: Option<Millis>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -25,7 +24,7 @@ pub struct KnownAccounts {
 
 impl KnownAccounts {
     #[must_use]
-    pub fn of(counted: Result<Vec<AccountTotal>, String>) -> Self {
+    pub fn new(counted: Result<Vec<AccountTotal>, String>) -> Self {
         let totals = match counted {
             Ok(totals) => totals,
             Err(why) => return Self { error: Some(one_line(&why)), ..Self::default() },
@@ -39,19 +38,20 @@ impl KnownAccounts {
         Self { states: Some(states), oldest_answer_at, ..Self::default() }
     }
 
-    /// Sets the age of the data at that time, ms since the epoch.
+    /// Sets the age of the oldest data at `now`, ms since the epoch.
     #[must_use]
-    pub fn at(self, now: Millis) -> Self {
+    pub fn with_age_at(self, now: Millis) -> Self {
         Self { oldest_data_ms: self.oldest_answer_at.map(|at| (now - at).max(0)), ..self }
     }
 
+    /// Number of stored accounts; `None` if it could not be read.
     #[must_use]
-    pub fn all(&self) -> Option<u64> {
+    pub fn total(&self) -> Option<u64> {
         self.states.as_ref().map(|states| states.values().sum())
     }
 
     #[must_use]
-    pub fn oldest(&self) -> String {
+    pub fn oldest_age_text(&self) -> String {
         self.oldest_data_ms.map_or_else(|| "unknown".to_owned(), |age| span(age / 1_000 * 1_000))
     }
 }
@@ -61,12 +61,12 @@ impl fmt::Display for KnownAccounts {
         match &self.states {
             Some(states) => {
                 for (state, accounts) in states {
-                    writeln!(f, "{:<20}{:>12}", state.as_str(), grouped(*accounts))?;
+                    writeln!(f, "{:<20}{:>12}", state.as_str(), group_digits(*accounts))?;
                 }
             }
             None => writeln!(f, "by state: unknown: {}", self.error.as_deref().unwrap_or("the store was not asked"))?,
         }
-        write!(f, "{:<20}{:>12}", "oldest data", self.oldest())
+        write!(f, "{:<20}{:>12}", "oldest data", self.oldest_age_text())
     }
 }
 
@@ -82,8 +82,8 @@ mod tests {
     fn each_state_has_a_number_and_the_oldest_data_an_age() {
         let totals =
             vec![total("suspended", 3, Some(9_000)), total("live", 1_200, Some(5_000)), total("unknown", 4, None)];
-        let known = KnownAccounts::of(Ok(totals)).at(95_000);
-        assert_eq!((known.all(), known.oldest_data_ms), (Some(1_207), Some(90_000)));
+        let known = KnownAccounts::new(Ok(totals)).with_age_at(95_000);
+        assert_eq!((known.total(), known.oldest_data_ms), (Some(1_207), Some(90_000)));
         let text = known.to_string();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let numbers = ["1,200", "0", "3", "0", "0", "4"];
@@ -93,15 +93,15 @@ mod tests {
         assert_eq!(rows[6], ["oldest", "data", "1m", "30s"], "{text}");
         let json = serde_json::to_value(&known).unwrap();
         assert_eq!((&json["states"]["live"], &json["oldest_data_ms"]), (&1_200.into(), &90_000.into()));
-        assert_eq!(KnownAccounts::of(Ok(vec![total("live", 1, Some(9))])).at(5).oldest_data_ms, Some(0));
+        assert_eq!(KnownAccounts::new(Ok(vec![total("live", 1, Some(9))])).with_age_at(5).oldest_data_ms, Some(0));
     }
 
     #[test]
     fn what_the_store_does_not_tell_is_unknown_and_not_nought() {
-        let out = KnownAccounts::of(Err("no\nroute".to_owned())).at(9);
+        let out = KnownAccounts::new(Err("no\nroute".to_owned())).with_age_at(9);
         assert_eq!(out.to_string(), "by state: unknown: no route\noldest data              unknown");
-        assert_eq!((out.all(), serde_json::to_value(&out).unwrap()["states"].is_null()), (None, true));
-        let never = KnownAccounts::of(Ok(vec![total("unknown", 2, None)])).at(9);
-        assert_eq!((never.all(), never.oldest()), (Some(2), "unknown".to_owned()));
+        assert_eq!((out.total(), serde_json::to_value(&out).unwrap()["states"].is_null()), (None, true));
+        let never = KnownAccounts::new(Ok(vec![total("unknown", 2, None)])).with_age_at(9);
+        assert_eq!((never.total(), never.oldest_age_text()), (Some(2), "unknown".to_owned()));
     }
 }

@@ -1,22 +1,22 @@
-//! Lists that were never read, the age of the others, and the calls that both need. Pure.
+//! Lists that were never read, the age of the others, and the calls needed for both. Pure.
 //!
-//! **First reads** are a backlog. The number of a list's pages follows from the members that its owner's profile states. If that is
-//! unknown, it is the average of the complete reads, or else one page. New lists come before those that were read, in both orders
-//! (`relations.order`). Only lists whose owners posted again come first: their visits are added.
+//! **First reads** are a backlog. The pages of a list follow from the members that its owner's profile states, or else are the average of
+//! the complete reads, or else 1. In both orders (`relations.order`), new lists are read before the others, but after the lists whose
+//! owners posted again.
 //!
 //! **Upkeep** is a rate: the visits of all lists, as `plan --followers` calculates them
-//! ([`VisitIntervals::per_day`](crate::pipelines::kind::VisitIntervals::per_day)). A list that was never read counts, too.
+//! ([`VisitIntervals::daily_total`](collect::pipelines::kind::VisitIntervals::daily_total)). A list that was never read counts, too.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::base::clock::Millis;
-use crate::base::humanize::{figure, grouped, one_line, span};
-use crate::ops::report::capacity::Overload;
 use crate::ops::report::plan::WINDOW_S;
-use crate::pipelines::kind::{ListTerms, ListTier};
-use crate::store::{ListBounds, ListTotals, TIERS, TierTotal, UnreadTotal};
+use crate::ops::report::quota_load::QuotaLoad;
+use collect::pipelines::kind::{ListTerms, ListTier};
+use engine::base::clock::Millis;
+use engine::base::humanize::{format_number, group_digits, one_line, span};
+use store::{ListBounds, ListTotals, TIERS, TierTotal, UnreadTotal};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ListBacklog {
@@ -35,14 +35,14 @@ pub struct ListFigures {
     pub unread_overdue: u64,
     /// The interval of lists, ms (`relations.revisit`).
     pub interval_ms: Millis,
-    /// The longest wait for a first read, ms; `None` without one.
+    /// Longest wait for a first read, ms; `None` if no list waits.
     pub oldest_unread_ms: Option<Millis>,
     /// Calls of all first reads, estimated.
     pub first_calls: u64,
-    /// Calls of the lists that are visited before new ones.
+    /// Calls of the visits that come before first reads.
     #[serde(skip)]
     pub calls_before: f64,
-    /// Time until each list has been read once, ms, if no other list is put in; `None`: the quota is unknown.
+    /// Time until each list has been read once, ms, without further lists; `None`: the quota is unknown.
     pub read_once_ms: Option<Millis>,
     pub upkeep_calls_per_15_min: f64,
     pub tiers: Vec<TierFigures>,
@@ -52,21 +52,21 @@ pub struct ListFigures {
 pub struct TierFigures {
     pub tier: String,
     pub revisit_ms: Millis,
-    /// The longest time between two complete reads, ms.
+    /// Maximum time between two complete reads, ms.
     pub complete_within_ms: Millis,
     pub lists: u64,
     pub complete: u64,
-    /// The median age of their newest complete reads, ms; `None` without one.
+    /// Median age of the newest complete reads, ms.
     pub median_age_ms: Option<Millis>,
-    /// The age of the oldest of these reads, ms.
+    /// Age of the oldest of these reads, ms.
     pub oldest_age_ms: Option<Millis>,
     /// Lists whose newest complete read is older than `complete_within_ms`.
     pub too_old: u64,
-    /// Average pages of these reads.
+    /// Mean number of pages of these reads.
     pub pages_per_list: Option<f64>,
 }
 
-/// The bounds by which lists are counted at that moment, ms since the epoch.
+/// Returns the times that classify lists in a count at `now`, ms since the epoch.
 #[must_use]
 pub fn bounds(terms: &ListTerms, now: Millis) -> ListBounds {
     let mut bounds = ListBounds {
@@ -96,8 +96,9 @@ impl ListBacklog {
         }
     }
 
+    /// Sets the time until each list has been read once.
     #[must_use]
-    pub fn by(mut self, quota: &Overload) -> Self {
+    pub fn with_read_once(mut self, quota: &QuotaLoad) -> Self {
         if let Some(figures) = &mut self.figures {
             let supply = quota.supply_calls_per_15_min;
             let calls = figures.first_calls as f64 + figures.calls_before;
@@ -136,15 +137,15 @@ impl ListFigures {
 
         let UnreadTotal { lists, overdue, oldest_at, pages, unknown, unknown_read } = *unread;
         let unknown = number(unknown) as f64;
-        // At least one more page of each is to come.
+        // Each list has at least one page left.
         let first_calls = pages + (unknown * usual_pages - unknown_read).max(unknown);
         let pages_of_new = if lists > 0 { (first_calls / lists as f64).max(1.0) } else { 1.0 };
-        let (mut per_day, mut calls_before) = (lists as f64 * terms.new.per_day(pages_of_new, 1.0), 0.0);
+        let (mut per_day, mut calls_before) = (lists as f64 * terms.new.daily_total(pages_of_new, 1.0), 0.0);
         for (tier, of) in terms.tiers.iter().zip(&figures) {
             let (lists, pages) = (of.lists as f64, of.pages_per_list.unwrap_or(usual_pages));
-            per_day += lists * tier.every.per_day(pages, 1.0);
+            per_day += lists * tier.every.daily_total(pages, 1.0);
             if tier.is_before_new {
-                calls_before += lists * tier.every.per_visit(pages, 1.0);
+                calls_before += lists * tier.every.average_per_visit(pages, 1.0);
             }
         }
         Self {
@@ -162,14 +163,14 @@ impl ListFigures {
     }
 
     #[must_use]
-    pub fn read_once(&self) -> String {
+    pub fn read_once_text(&self) -> String {
         self.read_once_ms.map_or_else(|| "unknown".to_owned(), |ms| span((ms + 999) / 1_000 * 1_000))
     }
 }
 
 impl TierFigures {
     #[must_use]
-    pub fn age(age_ms: Option<Millis>) -> String {
+    pub fn age_text(age_ms: Option<Millis>) -> String {
         age_ms.map_or_else(|| "–".to_owned(), |age| span(age / 1_000 * 1_000))
     }
 }
@@ -177,14 +178,14 @@ impl TierFigures {
 impl fmt::Display for ListBacklog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(figures) = &self.figures else {
-            return write!(f, "unknown: {}", self.error.as_deref().unwrap_or("they were not read yet"));
+            return write!(f, "unknown: {}", self.error.as_deref().unwrap_or("no count has finished yet"));
         };
-        let (unread, overdue) = (grouped(figures.unread), grouped(figures.unread_overdue));
+        let (unread, overdue) = (group_digits(figures.unread), group_digits(figures.unread_overdue));
         let interval = span(figures.interval_ms);
         writeln!(f, "{:<20}{unread:>12}  ({overdue} of them for longer than {interval})", "never read")?;
         if figures.unread > 0 {
-            writeln!(f, "{:<20}{:>12}", "calls for them", figure(figures.first_calls as f64))?;
-            writeln!(f, "{:<20}{:>12}", "each read once in", figures.read_once())?;
+            writeln!(f, "{:<20}{:>12}", "calls for them", format_number(figures.first_calls as f64))?;
+            writeln!(f, "{:<20}{:>12}", "each read once in", figures.read_once_text())?;
         }
         let mut row = |cells: [&str; 8]| {
             let [tier, revisit, whole, lists, complete, median, oldest, too_old] = cells;
@@ -203,8 +204,8 @@ impl fmt::Display for ListBacklog {
         ])?;
         for tier in &figures.tiers {
             let [revisit, whole] = [tier.revisit_ms, tier.complete_within_ms].map(span);
-            let [lists, complete, too_old] = [tier.lists, tier.complete, tier.too_old].map(grouped);
-            let [median, oldest] = [tier.median_age_ms, tier.oldest_age_ms].map(TierFigures::age);
+            let [lists, complete, too_old] = [tier.lists, tier.complete, tier.too_old].map(group_digits);
+            let [median, oldest] = [tier.median_age_ms, tier.oldest_age_ms].map(TierFigures::age_text);
             row([&tier.tier, &revisit, &whole, &lists, &complete, &median, &oldest, &too_old])?;
         }
         Ok(())
@@ -214,8 +215,8 @@ impl fmt::Display for ListBacklog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::report::capacity::tests::quota;
-    use crate::pipelines::kind::{ListPages, VisitIntervals};
+    use crate::ops::report::quota_load::tests::quota;
+    use collect::pipelines::kind::{ListPages, VisitIntervals};
 
     const NOW: Millis = 1_800_000_000_000;
     const DAY: Millis = 86_400_000;
@@ -229,7 +230,7 @@ mod tests {
     }
 
     fn figures(totals: &ListTotals, supply: f64, unmetered: usize) -> ListFigures {
-        ListBacklog::new(Ok(totals.clone()), &terms(), NOW).by(&quota(supply, unmetered)).figures.unwrap()
+        ListBacklog::new(Ok(totals.clone()), &terms(), NOW).with_read_once(&quota(supply, unmetered)).figures.unwrap()
     }
 
     fn unread(lists: i64) -> UnreadTotal {
@@ -253,7 +254,7 @@ mod tests {
         for (supply, unmetered) in [(0.0, 0), (15.0, 1)] {
             assert_eq!(figures(&totals, supply, unmetered).read_once_ms, None, "the quota is unknown");
         }
-        let text = ListBacklog::new(Ok(totals), &terms(), NOW).by(&quota(15.0, 0)).to_string();
+        let text = ListBacklog::new(Ok(totals), &terms(), NOW).with_read_once(&quota(15.0, 0)).to_string();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0].join(" "), "never read 297 (297 of them for longer than 10d)", "{text}");
         assert_eq!(rows[1].join(" "), "calls for them 297");
@@ -295,7 +296,7 @@ mod tests {
         let none = figures(&ListTotals::default(), 0.0, 0);
         assert_eq!((none.lists, none.unread, none.first_calls, none.read_once_ms), (0, 0, 0, Some(0)));
         close(none.upkeep_calls_per_15_min, 0.0);
-        let out = ListBacklog::new(Err("no\nroute".to_owned()), &terms(), NOW).by(&quota(15.0, 0));
+        let out = ListBacklog::new(Err("no\nroute".to_owned()), &terms(), NOW).with_read_once(&quota(15.0, 0));
         assert_eq!((out.to_string(), out.figures.is_none()), ("unknown: no route".to_owned(), true));
         assert_eq!(serde_json::to_string(&out).unwrap(), r#"{"error":"no route"}"#);
     }

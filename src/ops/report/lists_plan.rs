@@ -13,14 +13,13 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::base::clock::Millis;
-use crate::base::humanize::{figure, span};
 use crate::ops::report::accounts_plan::READS_PER_ACCOUNT;
-use crate::ops::report::plan::{CallLimits, CredentialCounts, MONTH_DAYS, ReadTerms, WINDOW_S, money};
-use crate::pipelines::kind::{ListPages, VisitIntervals};
+use crate::ops::report::plan::{CallLimits, CredentialCounts, MONTH_DAYS, ReadTerms, WINDOW_S, format_dollars};
+use collect::pipelines::kind::{ListPages, VisitIntervals};
+use engine::base::clock::Millis;
+use engine::base::humanize::{format_number, span};
 
-/// More lists, and more members, than any network has.
-const MOST: f64 = 1e12;
+const MAX_LISTS: f64 = 1e12;
 const DAY_S: f64 = 86_400.0;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,18 +32,17 @@ pub struct ListPopulation {
     pub every: VisitIntervals,
 }
 
-/// The properties of a network that the plan needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListNetwork {
     pub name: String,
     pub pages: ListPages,
-    /// Calls per 15 minutes of a credential of each kind for one of the two lists; `None`: not published.
+    /// Calls per 15 minutes and credential for one of the two lists; `None`: not published.
     pub calls: Option<CallLimits>,
     pub reads: Option<ReadTerms>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NetworkLists {
+pub struct NetworkListsPlan {
     pub network: String,
     pub members_per_page: u32,
     pub pages_per_list: f64,
@@ -72,10 +70,9 @@ pub struct ListReads {
     pub dollars_per_short_visit: f64,
     pub reads_per_month: f64,
     pub dollars_per_month: f64,
-    /// Allowed reads per month; `None`: there is no bound.
+    /// Allowed reads per month; `None`: no limit.
     pub reads_allowed_per_month: Option<f64>,
     pub share_of_budget: Option<f64>,
-    /// US dollars per read.
     pub price_per_read: f64,
 }
 
@@ -84,25 +81,22 @@ pub struct ListsPlan {
     #[serde(flatten)]
     pub population: ListPopulation,
     /// Each network, as if it had all lists.
-    pub networks: Vec<NetworkLists>,
+    pub networks: Vec<NetworkListsPlan>,
 }
 
 impl ListPopulation {
-    /// `revisit` and `complete_every` are in ms. `known_tail` is the value in the settings.
-    ///
-    /// # Errors
-    /// One line: a number is out of bounds.
+    /// `revisit` and `complete_every` are in ms. `known_tail` is that of the settings. Fails if a number is out of range.
     pub fn new(
         lists: f64,
         list_sizes: Vec<f64>,
         (revisit, complete_every): (Millis, Millis),
         known_tail: u32,
     ) -> Result<Self, String> {
-        if !(lists > 0.0 && lists <= MOST) {
+        if !(lists > 0.0 && lists <= MAX_LISTS) {
             return Err(format!("--followers ({lists}) must be above 0 and at most 1,000,000,000,000"));
         }
         // Rejects NaN, too.
-        if let Some(wrong) = list_sizes.iter().find(|size| !(**size >= 0.0 && **size <= MOST)) {
+        if let Some(wrong) = list_sizes.iter().find(|size| !(**size >= 0.0 && **size <= MAX_LISTS)) {
             return Err(format!("--list-sizes ({wrong}) must be from 0 to 1,000,000,000,000"));
         }
         Ok(Self { lists, list_sizes, every: VisitIntervals::new(revisit, complete_every, known_tail) })
@@ -112,28 +106,28 @@ impl ListPopulation {
         self.list_sizes.iter().map(|size| of(*size)).sum::<f64>() / self.list_sizes.len().max(1) as f64
     }
 
-    /// Daily sum over all visits: `whole` per visit that reads a list as a whole, `short` per visit that ends on its first page.
+    /// Returns the daily sum over all visits: `whole` per visit that reads a whole list, `short` per visit that ends on its first page.
     fn per_day(&self, whole: f64, short: f64) -> f64 {
-        self.lists * self.every.per_day(whole, short)
+        self.lists * self.every.daily_total(whole, short)
     }
 }
 
 impl ListsPlan {
-    /// The plan for each network, as if it had all of the lists; with `given` also for these credentials.
+    /// Plans each network, as if it had all lists; with `given` also for these credentials.
     #[must_use]
     pub fn new(population: ListPopulation, networks: &[ListNetwork], given: Option<CredentialCounts>) -> Self {
-        let networks = networks.iter().map(|network| NetworkLists::new(&population, network, given)).collect();
+        let networks = networks.iter().map(|network| NetworkListsPlan::new(&population, network, given)).collect();
         Self { population, networks }
     }
 }
 
-impl NetworkLists {
+impl NetworkListsPlan {
     fn new(population: &ListPopulation, network: &ListNetwork, given: Option<CredentialCounts>) -> Self {
         let ListNetwork { name, pages, calls, reads } = network;
         let ListPages { page, longest } = *pages;
         let page_members = f64::from(page.max(1));
         let read = |size: f64| if longest > 0 { size.min(longest as f64) } else { size };
-        let pages_per_list = population.mean(|size| pages.of(size.ceil() as u64) as f64);
+        let pages_per_list = population.mean(|size| pages.count_for(size.ceil() as u64) as f64);
         let calls_per_round = population.lists * pages_per_list;
         let calls_per_day = population.per_day(pages_per_list, 1.0);
         let each = [CredentialCounts { user: 1, app: 0 }, CredentialCounts { user: 0, app: 1 }];
@@ -181,9 +175,9 @@ impl fmt::Display for ListsPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ListPopulation { lists, list_sizes, every: VisitIntervals { revisit_ms, complete_every_ms } } =
             &self.population;
-        let sizes: Vec<String> = list_sizes.iter().map(|size| figure(*size)).collect();
+        let sizes: Vec<String> = list_sizes.iter().map(|size| format_number(*size)).collect();
         let of = if sizes.len() == 1 { "" } else { ", each size with the same share" };
-        writeln!(f, "{:<24}{:>14}  of {} members{of}", "lists", figure(*lists), sizes.join(" / "))?;
+        writeln!(f, "{:<24}{:>14}  of {} members{of}", "lists", format_number(*lists), sizes.join(" / "))?;
         writeln!(f, "{:<24}{:>14}  (relations.revisit)", "visited every", span(*revisit_ms))?;
         write!(f, "{:<24}{:>14}  (relations.complete_every)", "read whole every", span(*complete_every_ms))?;
         for network in &self.networks {
@@ -193,15 +187,15 @@ impl fmt::Display for ListsPlan {
     }
 }
 
-impl fmt::Display for NetworkLists {
+impl fmt::Display for NetworkListsPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} members per page", self.network, figure(f64::from(self.members_per_page)))?;
+        write!(f, "{}, {} members per page", self.network, format_number(f64::from(self.members_per_page)))?;
         let mut line = |name: &str, value: String, note: String| {
             write!(f, "\n{}", format!("{name:<24}{value:>14}  {note}").trim_end())
         };
-        line("pages per list", figure(self.pages_per_list), "on average".to_owned())?;
-        line("calls of one round", figure(self.calls_per_round), "each list as a whole, once".to_owned())?;
-        line("calls per day", figure(self.calls_per_day), "to keep them up to date".to_owned())?;
+        line("pages per list", format_number(self.pages_per_list), "on average".to_owned())?;
+        line("calls of one round", format_number(self.calls_per_round), "each list as a whole, once".to_owned())?;
+        line("calls per day", format_number(self.calls_per_day), "to keep them up to date".to_owned())?;
         if self.rounds.is_empty() {
             line("one round", "unknown".to_owned(), "the network does not publish its quota".to_owned())?;
         }
@@ -209,19 +203,20 @@ impl fmt::Display for NetworkLists {
             let CredentialCounts { user, app } = round.credentials;
             let enough =
                 if round.enough { "enough to keep them up to date" } else { "NOT ENOUGH to keep them up to date" };
-            let calls = figure(round.calls_per_15_min);
+            let calls = format_number(round.calls_per_15_min);
             let note = format!("{user} user and {app} app-only credentials, {calls} calls per 15 min: {enough}");
-            line("one round, days", figure(round.days), note)?;
+            line("one round, days", format_number(round.days), note)?;
         }
         let Some(reads) = &self.reads else { return Ok(()) };
-        let price = format!("at ${} a read (x.price_per_read), two reads a member", reads.price_per_read);
-        line("cost of one round, $", money(reads.dollars_per_round), price)?;
-        let short = "a first page of each list: relations.page makes it smaller".to_owned();
-        line("cost of short visits, $", money(reads.dollars_per_short_visit), short)?;
-        line("cost per month, $", money(reads.dollars_per_month), "to keep them up to date".to_owned())?;
+        let price = format!("at ${} per read (x.price_per_read), two reads per member", reads.price_per_read);
+        line("cost of one round, $", format_dollars(reads.dollars_per_round), price)?;
+        let short = "a first page of each list; lower relations.page to reduce it".to_owned();
+        line("cost of short visits, $", format_dollars(reads.dollars_per_short_visit), short)?;
+        line("cost per month, $", format_dollars(reads.dollars_per_month), "to keep them up to date".to_owned())?;
         if let Some((allowed, share)) = reads.reads_allowed_per_month.zip(reads.share_of_budget) {
             let enough = if share <= 1.0 { "enough" } else { "NOT ENOUGH" };
-            let note = format!("of {} reads per month (x.reads), which posts share: {enough}", figure(allowed.round()));
+            let note =
+                format!("of {} reads per month (x.reads, shared with posts): {enough}", format_number(allowed.round()));
             line("share of the budget", format!("{:.1} %", share * 100.0), note)?;
         }
         Ok(())

@@ -1,22 +1,19 @@
-//! The credentials and the storage that a number of tweets per day needs. Pure.
+//! The credentials and the storage that a number of tweets per day needs. Pure. Tweets are assumed to arrive evenly, for longer than a
+//! tweet lives.
 //!
-//! The steady demand: tweets arrive evenly, and have done so for longer than a tweet lives.
-//!
-//! **Updates per tweet.** A tweet is rescheduled one interval after each update, and its age then decides the bracket of the interval. So
-//! its life is a walk: age 0, first update at `interval(0)`, the next at `age + interval(age)`. The last update finds no bracket. From
-//! age `a` a bracket is left after `ceil((under − a) ÷ interval)` updates. This is the same walk, even if an interval of milliseconds
-//! spans years. The last update comes up to one interval after the lifetime: until then the id is in the queue.
+//! **Updates per tweet.** The first update is at age `interval(0)`, each next one at `age + interval(age)`; the age selects the bracket.
+//! From age `a`, a bracket is left after `ceil((under − a) ÷ interval)` updates. The last update comes up to one interval after the
+//! lifetime: until then the id is in the queue.
 //!
 //! **Ids in the queue.** An id is in a bracket's lane for `updates × interval`, so the lane holds tweets per day × that time in days
 //! (Little's law).
 //!
-//! **Lookups.** Without lookahead, requests go out full from about 20 updates per second on; with the default one, from about 1 on. Below
-//! that, `updater.buffer_ttl` and `updater.lookahead` decide how many ids they carry: [`Fill`] has the formula. It is an estimate, within
+//! **Lookups.** Requests are full from about 20 updates per second without lookahead, and from about 1 with the default. Below that,
+//! `updater.buffer_ttl` and `updater.lookahead` decide how many ids they carry: [`RequestFill`] has the formula. It is an estimate, within
 //! 15 % of the workers' real figures, and within 20 % with a lookahead of 0.3 (`tests/it/plan/fill.rs`).
 //!
-//! Two effects are left out. The wait for a request to fill lengthens each interval and lookahead shortens it, so low rates have slightly
-//! fewer or more updates. And a tweet that the API does not return is counted as if it were returned. In fact it is looked up every
-//! `updater.unavailable_every` until it ends early.
+//! Two effects are left out. Waits for requests to fill lengthen intervals, and lookahead shortens them. A tweet that the API does not
+//! return is looked up every `updater.unavailable_every` until it ends early; here it counts as returned.
 
 mod adaptive;
 mod checks;
@@ -27,14 +24,14 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::base::clock::{self, Millis};
-use crate::base::humanize::figure;
-use crate::engine::schedule::age::{AgeTable, Bracket};
+use engine::base::clock::{self, Millis};
+use engine::base::humanize::format_number;
+use engine::schedule::age::{AgeTable, Bracket};
 
 pub use self::adaptive::AdaptivePlan;
 pub use self::checks::{ChecksPlan, Costs};
-pub use self::fill::{Fill, Flow, WINDOW_S};
-pub use self::reads::{BadLifetime, MONTH_DAYS, ReadTerms, ReadsPlan, money, per_month, reads_per_tweet};
+pub use self::fill::{Flow, RequestFill, WINDOW_S};
+pub use self::reads::{BadLifetime, MONTH_DAYS, ReadTerms, ReadsPlan, format_dollars, monthly_reads, reads_per_tweet};
 
 /// Calls of `statuses/lookup` per window with a user's token (Twitter's page on rate limits, v1.1).
 pub const USER_CALLS: u32 = 900;
@@ -47,8 +44,8 @@ pub const X_APP_CALLS: u32 = 3_500;
 /// Redis memory per scheduled 19-digit id, in bytes, as `tests/it/load/memory.rs` measures it. Leases and claim records are negligible:
 /// they exist only for ids in flight, at most `updater.concurrency` × 100 per process.
 pub const REDIS_BYTES_PER_ID: u32 = 126;
-/// More tweets per day than any network has. Up to here all figures are exact to many places.
-const MOST_TWEETS: f64 = 1e12;
+/// Maximum input. Up to here all figures are exact to many places.
+const MAX_TWEETS: f64 = 1e12;
 const DAY_S: f64 = 86_400.0;
 const DAY_MS: f64 = DAY_S * 1e3;
 
@@ -86,7 +83,6 @@ impl CredentialCounts {
         self.calls(TWITTER_CALLS)
     }
 
-    /// Calls per 15 minutes with all of them, by these limits.
     #[must_use]
     pub fn calls(self, limits: CallLimits) -> f64 {
         f64::from(self.user) * f64::from(limits.user) + f64::from(self.app) * f64::from(limits.app)
@@ -95,7 +91,7 @@ impl CredentialCounts {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BracketPlan {
-    /// Its name: `18m`.
+    /// Name, such as `18m`.
     pub bracket: String,
     pub interval_ms: Millis,
     /// Updates of one tweet while it is in the bracket's lane.
@@ -108,9 +104,9 @@ pub struct BracketPlan {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use twitter_updater::ops::report::plan::{Fill, Plan};
+/// # use twitter_updater::ops::report::plan::{Plan, RequestFill};
 /// let ages = "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap();
-/// let fill = Fill { limit: 100, buffer_ttl: Duration::from_secs(5), lookahead: 0.1, is_metered: true };
+/// let fill = RequestFill { limit: 100, buffer_ttl: Duration::from_secs(5), lookahead: 0.1, is_metered: true };
 /// let plan = Plan::new(&ages, 100_000.0, fill)?;
 /// assert_eq!((plan.updates_per_tweet, plan.lookups_per_15_min), (81, 843.75));
 /// assert_eq!((plan.user_credentials, plan.app_credentials), (1, 3)); // either suffices
@@ -130,12 +126,10 @@ pub struct Plan {
     pub updates_per_15_min_at_most: f64,
     pub ids_per_lookup: f64,
     pub lookups_per_second: f64,
-    /// Requests per window of the rate limits.
     pub lookups_per_15_min: f64,
-    /// Number of credentials needed, if all are users' tokens.
+    /// Number of user credentials needed without app-only ones.
     pub user_credentials: u64,
     pub app_credentials: u64,
-    /// Tweets younger than the lifetime.
     pub tweets_alive: f64,
     /// Ids in the queue, until their last update.
     pub ids_scheduled: f64,
@@ -154,7 +148,7 @@ pub struct Plan {
     #[serde(skip)]
     pub calls: CallLimits,
     #[serde(skip)]
-    pub fill: Fill,
+    pub fill: RequestFill,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -162,13 +156,13 @@ pub struct CredentialCapacity {
     #[serde(flatten)]
     pub credentials: CredentialCounts,
     pub calls_per_15_min: f64,
-    /// Most tweets per day that they carry, rounded down.
+    /// Maximum tweets per day, rounded down.
     pub largest_tweets_per_day: u64,
     pub enough: bool,
 }
 
-/// Updates of one tweet in each bracket's lane: the walk over its life. The last update comes at an age of the sum of updates × interval.
-fn walk(ages: &AgeTable) -> Vec<u64> {
+/// Returns the updates of one tweet in each bracket. The last update comes at an age of the sum of updates × interval.
+fn updates_by_bracket(ages: &AgeTable) -> Vec<u64> {
     let mut age: i128 = 0; // neither factor exceeds 2^63, nor their product 2^64: it ends within an interval of `under`
     let updates_in = |bracket: &Bracket| {
         let (left, interval) = (i128::from(bracket.under) - age, i128::from(bracket.lane.patience));
@@ -181,7 +175,7 @@ fn walk(ages: &AgeTable) -> Vec<u64> {
 
 #[must_use]
 pub fn updates_per_tweet(ages: &AgeTable) -> u64 {
-    walk(ages).iter().fold(0, |sum, updates| sum.saturating_add(*updates))
+    updates_by_bracket(ages).iter().fold(0, |sum, updates| sum.saturating_add(*updates))
 }
 
 fn flows(ages: &AgeTable, tweets_per_day: f64) -> Vec<Flow> {
@@ -190,18 +184,18 @@ fn flows(ages: &AgeTable, tweets_per_day: f64) -> Vec<Flow> {
         interval_s: bracket.lane.patience as f64 / 1e3,
         visits: updates as f64,
     };
-    ages.brackets().iter().zip(walk(ages)).map(flow).collect()
+    ages.brackets().iter().zip(updates_by_bracket(ages)).map(flow).collect()
 }
 
-/// Most tweets per day that these credentials carry without ever running out of calls; a fraction.
+/// Returns the maximum of tweets per day for which these credentials have enough calls.
 #[must_use]
-pub fn largest_tweets_per_day(ages: &AgeTable, fill: Fill, credentials: CredentialCounts) -> f64 {
-    largest(ages, fill, credentials.calls_per_15_min() / WINDOW_S)
+pub fn largest_tweets_per_day(ages: &AgeTable, fill: RequestFill, credentials: CredentialCounts) -> f64 {
+    max_tweets_per_day(ages, fill, credentials.calls_per_15_min() / WINDOW_S)
 }
 
-/// Most tweets per day with this number of calls per second. More tweets never need fewer requests. So if full requests do not use up the
-/// calls, the number is found by bisection.
-fn largest(ages: &AgeTable, fill: Fill, calls: f64) -> f64 {
+/// Returns the maximum of tweets per day with this number of calls per second. More tweets never need fewer requests. So if requests
+/// are not full at the rate of full requests, bisection finds the maximum.
+fn max_tweets_per_day(ages: &AgeTable, fill: RequestFill, calls: f64) -> f64 {
     let requests = |tweets_per_day: f64| fill.requests_per_second(&flows(ages, tweets_per_day));
     let full = calls * fill.limit as f64 * DAY_S / updates_per_tweet(ages) as f64;
     if requests(full) <= calls * (1.0 + 1e-12) {
@@ -217,24 +211,24 @@ fn largest(ages: &AgeTable, fill: Fill, calls: f64) -> f64 {
     }
 }
 
-/// Number of credentials that carry these lookups, with `calls` calls per 15 minutes each ([`USER_CALLS`], [`APP_CALLS`]). An excess of
-/// one part in 10^12 is a rounding error.
+/// Returns the number of credentials with `calls` calls per 15 minutes that these lookups need. An excess of one part in 10^12 is a
+/// rounding error.
 #[must_use]
-pub fn needed(lookups_per_15_min: f64, calls: u32) -> u64 {
+pub fn credentials_needed(lookups_per_15_min: f64, calls: u32) -> u64 {
     (lookups_per_15_min / f64::from(calls) * (1.0 - 1e-12)).ceil() as u64
 }
 
 impl Plan {
-    /// Fails if `tweets_per_day` is not a number above 0, or is above 10^12.
-    pub fn new(ages: &AgeTable, tweets_per_day: f64, fill: Fill) -> Result<Self, BadTweetsPerDay> {
-        if !(tweets_per_day > 0.0 && tweets_per_day <= MOST_TWEETS) {
-            return Err(BadTweetsPerDay(tweets_per_day)); // also what is not a number
+    /// Fails if `tweets_per_day` is not above 0, or is above 10^12.
+    pub fn new(ages: &AgeTable, tweets_per_day: f64, fill: RequestFill) -> Result<Self, BadTweetsPerDay> {
+        if !(tweets_per_day > 0.0 && tweets_per_day <= MAX_TWEETS) {
+            return Err(BadTweetsPerDay(tweets_per_day)); // also NaN
         }
         let windows_per_day = DAY_S / WINDOW_S;
         let brackets: Vec<_> = ages
             .brackets()
             .iter()
-            .zip(walk(ages))
+            .zip(updates_by_bracket(ages))
             .map(|(bracket, updates)| {
                 let (each, interval) = (updates as f64, bracket.lane.patience as f64);
                 BracketPlan {
@@ -267,8 +261,8 @@ impl Plan {
             ids_per_lookup,
             lookups_per_second,
             lookups_per_15_min,
-            user_credentials: needed(lookups_per_15_min, USER_CALLS),
-            app_credentials: needed(lookups_per_15_min, APP_CALLS),
+            user_credentials: credentials_needed(lookups_per_15_min, USER_CALLS),
+            app_credentials: credentials_needed(lookups_per_15_min, APP_CALLS),
             tweets_alive: tweets_per_day * lifetime_days,
             ids_scheduled,
             redis_bytes: ids_scheduled * f64::from(REDIS_BYTES_PER_ID),
@@ -286,15 +280,12 @@ impl Plan {
     #[must_use]
     pub fn with_calls(mut self, calls: CallLimits) -> Self {
         self.calls = calls;
-        self.user_credentials = needed(self.lookups_per_15_min, calls.user);
-        self.app_credentials = needed(self.lookups_per_15_min, calls.app);
+        self.user_credentials = credentials_needed(self.lookups_per_15_min, calls.user);
+        self.app_credentials = credentials_needed(self.lookups_per_15_min, calls.app);
         self
     }
 
-    /// Adds the cost of its reads; `ages` as for [`Plan::new`].
-    ///
-    /// # Errors
-    /// A tweet lives for longer than a century.
+    /// Adds the cost of reads; `ages` as for [`Plan::new`]. Fails if a tweet lives for longer than a century.
     pub fn with_reads(mut self, ages: &AgeTable, terms: &ReadTerms) -> Result<Self, BadLifetime> {
         self.reads = Some(ReadsPlan::new(ages, self.tweets_per_day, terms)?);
         Ok(self)
@@ -310,7 +301,7 @@ impl Plan {
     #[must_use]
     pub fn with_credentials(mut self, ages: &AgeTable, credentials: CredentialCounts) -> Self {
         let calls_per_15_min = credentials.calls(self.calls);
-        let largest = largest(ages, self.fill, calls_per_15_min / WINDOW_S);
+        let largest = max_tweets_per_day(ages, self.fill, calls_per_15_min / WINDOW_S);
         self.given = Some(CredentialCapacity {
             credentials,
             calls_per_15_min,
@@ -329,27 +320,32 @@ impl fmt::Display for Plan {
         for bracket in &self.brackets {
             let every = humantime::format_duration(clock::span(bracket.interval_ms)).to_string();
             let [updates, demand, ids] =
-                [bracket.updates_per_tweet as f64, bracket.updates_per_15_min, bracket.ids_scheduled].map(figure);
+                [bracket.updates_per_tweet as f64, bracket.updates_per_15_min, bracket.ids_scheduled]
+                    .map(format_number);
             row(&bracket.bracket, &every, &updates, &demand, &ids)?;
         }
         let [updates, demand, ids] =
-            [self.updates_per_tweet as f64, self.updates_per_15_min, self.ids_scheduled].map(figure);
+            [self.updates_per_tweet as f64, self.updates_per_15_min, self.ids_scheduled].map(format_number);
         row("all", "", &updates, &demand, &ids)?;
 
         writeln!(f)?;
         let mut line = |name: &str, value: f64, note: String| {
-            writeln!(f, "{}", format!("{name:<24}{:>14}  {note}", figure(value)).trim_end())
+            writeln!(f, "{}", format!("{name:<24}{:>14}  {note}", format_number(value)).trim_end())
         };
         line("tweets per day", self.tweets_per_day, String::new())?;
-        line("tweets alive", self.tweets_alive, format!("younger than {} days", figure(self.lifetime_days)))?;
+        line("tweets alive", self.tweets_alive, format!("younger than {} days", format_number(self.lifetime_days)))?;
         line("updates per second", self.updates_per_second, String::new())?;
-        let at_most = figure(self.updates_per_15_min_at_most);
-        let has_more = at_most != figure(self.updates_per_15_min);
+        let at_most = format_number(self.updates_per_15_min_at_most);
+        let has_more = at_most != format_number(self.updates_per_15_min);
         let at_most = if has_more { format!("{at_most} at most, with lookahead") } else { String::new() };
         line("updates per 15 min", self.updates_per_15_min, at_most)?;
-        line("lookups per second", self.lookups_per_second, format!("of {} ids each", figure(self.ids_per_lookup)))?;
+        line(
+            "lookups per second",
+            self.lookups_per_second,
+            format!("of {} ids each", format_number(self.ids_per_lookup)),
+        )?;
         line("lookups per 15 min", self.lookups_per_15_min, String::new())?;
-        let [of_user, of_app] = [self.calls.user, self.calls.app].map(|calls| figure(calls.into()));
+        let [of_user, of_app] = [self.calls.user, self.calls.app].map(|calls| format_number(calls.into()));
         line("user credentials", self.user_credentials as f64, format!("of {of_user} calls per 15 min, or"))?;
         line("app-only credentials", self.app_credentials as f64, format!("of {of_app} calls per 15 min"))?;
         line("Redis memory, MB", self.redis_bytes / 1e6, format!("{REDIS_BYTES_PER_ID} bytes per id"))?;
@@ -375,8 +371,8 @@ impl fmt::Display for Plan {
             writeln!(
                 f,
                 "{user} user and {app} app-only credentials: {} calls per 15 min, for up to {} tweets per day: {enough}",
-                figure(given.calls_per_15_min),
-                figure(given.largest_tweets_per_day as f64)
+                format_number(given.calls_per_15_min),
+                format_number(given.largest_tweets_per_day as f64)
             )?;
         }
         Ok(())

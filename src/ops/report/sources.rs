@@ -1,7 +1,7 @@
-//! The polled sources as a person sees them: how far each has been read, its next poll, and its gaps.
+//! The polled sources for people: position, next poll and gaps of each.
 //!
-//! The store has the position of a source, and the queue of its endpoint has the next due time. Both are asked. A queue that does not
-//! answer hides none of the store's data.
+//! The store has the position of a source, and the queue of its endpoint has the next due time. Without an answer of a queue, the data of
+//! the store is shown.
 
 mod book;
 
@@ -10,30 +10,30 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-pub use self::book::{PositionsAtHand, Queues, SourceBook};
-use crate::base::clock::{self, Millis};
-use crate::base::humanize::{cut, grouped, one_line, span, when};
-use crate::engine::queue::{Place, Stats};
-use crate::model::pipeline_id::PipelineId;
-use crate::model::provider::Provider;
-use crate::providers::bluesky::timeline::LAYOUT;
-use crate::providers::registry::date_of;
-use crate::store::{SourceGap, SourceRow, SourceTrouble};
+pub use self::book::{OpenedPositions, QueueOpener, SourceReader};
+use engine::base::clock::{self, Millis};
+use engine::base::humanize::{format_time, group_digits, one_line, span, truncate_chars};
+use engine::queue::{Place, Stats};
+use networks::model::pipeline_id::PipelineId;
+use networks::model::provider::Provider;
+use networks::providers::bluesky::timeline::LAYOUT;
+use networks::providers::registry::date_of;
+use store::{SourceGap, SourceRow, SourceTrouble};
 
-/// Number of gaps of a source that are shown one by one: the latest.
+/// Maximum number of gaps that are shown per source: the latest.
 pub const GAPS_SHOWN: u32 = 3;
 /// Maximum length of a shown error, in characters: it may contain an API's answer.
 const ERROR_CHARS: usize = 300;
-/// A source that is due for its longest interval plus this, ms, is not polled.
+/// A source that has been due for its longest interval and this time, ms, is overdue.
 const OVERDUE_MS: Millis = 30_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Turn {
+pub enum QueueState {
     Delayed,
     Leased,
     Dead,
-    /// In no queue: no poller polls it.
+    /// In no queue, so no poller polls it.
     Absent,
     Unknown,
 }
@@ -42,35 +42,35 @@ pub enum Turn {
 pub struct Source {
     pub name: String,
     pub provider: Option<String>,
-    /// The polled endpoint. `None`, as in most of the next fields, before the first attempt.
+    /// The polled endpoint. This field and most of the next ones are `None` before the first attempt.
     pub endpoint: Option<String>,
     pub namespace: Option<String>,
-    /// The newest id ever seen; `None` for Bluesky, where a position has times.
+    /// The newest id so far; `None` for Bluesky, whose positions are times.
     pub newest_id: Option<String>,
-    /// Creation time of that post, as its id states it, ms since the epoch.
+    /// Creation time in that id, ms since the epoch.
     pub newest_at: Option<Millis>,
     /// Time of the last saved page, ms since the epoch.
     pub saved_at: Option<Millis>,
-    /// Time of the last page with a new post, ms since the epoch. If none had one, the time of the first attempt.
+    /// Time of the last page with a new post, or else of the first attempt, ms since the epoch.
     pub brought_at: Option<Millis>,
-    /// True if that is longer ago than its `quiet_after`, although it can be read.
+    /// True if that is longer ago than `quiet_after`, although the source can be read.
     #[serde(rename = "quiet")]
     pub is_quiet: bool,
-    /// True if the settings name it, and it has been due for too long.
+    /// True if the settings have it, and it has been due for too long.
     #[serde(skip)]
     pub is_overdue: bool,
-    /// Its current failure, also before the first page. The error is one line of bounded length.
+    /// The current failure. Its error is one line of limited length.
     pub trouble: Option<SourceTrouble>,
-    pub turn: Turn,
-    /// Its next due time, by the queue's clock, ms since the epoch.
+    pub turn: QueueState,
+    /// Next due time by the queue's clock, ms since the epoch.
     #[serde(skip)]
     pub due_at: Option<Millis>,
-    /// Time until then, ms; negative if it is past. See [`Sources::at`].
+    /// Time until `due_at`, ms; negative if it is past. See [`Sources::with_time_until_due`].
     pub due_in_ms: Option<Millis>,
-    /// Total number of gaps: ids that the API no longer returned.
+    /// Total number of gaps: ranges of ids that the API no longer returned.
     pub gaps: u64,
     /// The latest gaps, newest first, at most [`GAPS_SHOWN`]. JSON has only the first.
-    #[serde(rename = "last_gap", serialize_with = "first")]
+    #[serde(rename = "last_gap", serialize_with = "serialize_first_gap")]
     pub latest_gaps: Vec<SourceGap>,
     pub poller: Poller,
     #[serde(skip)]
@@ -82,26 +82,24 @@ pub struct Source {
 pub enum Poller {
     #[default]
     Unknown,
-    /// Polling is stopped until a person resumes it.
+    /// Paused until a person resumes it.
     Paused {
         reason: String,
     },
     Missing,
     Seen {
         age_ms: Millis,
-        /// Its own report of why it cannot work.
+        /// The poller's own report of a failure.
         trouble: Option<String>,
     },
 }
 
-/// Age of a heartbeat, ms, from which a poller is missing. It beats every 5 s, so one beat may be lost. With 2 s between two readings of
-/// the sources and 1 s between two of the page, that shows within 15 s.
-const HEARTBEAT_PATIENCE_MS: Millis = 11_000;
+/// Age of a heartbeat, ms, from which a poller is missing. Heartbeats come every 5 s, so one may be lost. This shows within 15 s.
+const HEARTBEAT_TIMEOUT_MS: Millis = 11_000;
 
 impl Poller {
-    /// Takes the latest heartbeat, unless polling is paused.
     #[must_use]
-    pub fn of(stats: &Stats) -> Self {
+    pub fn from_stats(stats: &Stats) -> Self {
         if let Some(reason) = &stats.paused {
             return Self::Paused { reason: reason.clone() };
         }
@@ -114,7 +112,7 @@ impl Poller {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedSource {
+pub struct ConfiguredSource {
     pub name: String,
     pub provider: Provider,
     pub namespace: String,
@@ -125,27 +123,30 @@ pub struct NamedSource {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sources {
-    /// Sorted by namespace and name; sources that were never polled come last.
+    /// Sorted by namespace and name; never-polled sources come last.
     #[serde(rename = "sources", skip_serializing_if = "Vec::is_empty")]
     pub all: Vec<Source>,
-    /// The error of the store, if there are sources.
+    /// The error of the store.
     #[serde(rename = "sources_error", skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// With an error: sources of the last reading that succeeded. They are not shown.
+    #[serde(skip)]
+    pub last_good: Vec<Source>,
 }
 
 #[allow(clippy::ptr_arg)] // serde's signature
-fn first<S: Serializer>(gaps: &Vec<SourceGap>, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_first_gap<S: Serializer>(gaps: &Vec<SourceGap>, to: S) -> Result<S::Ok, S::Error> {
     gaps.first().serialize(to)
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct StoredPosition {
     latest: Option<String>,
 }
 
 impl Source {
     fn never_polled(name: &str, place: Option<&[Place]>) -> Self {
-        let (turn, due_at) = turn(place);
+        let (turn, due_at) = queue_state(place);
         Self {
             name: name.to_owned(),
             poller: Poller::Unknown,
@@ -171,16 +172,16 @@ impl Source {
     fn new(row: SourceRow, place: Option<&[Place]>) -> Self {
         let (provider, endpoint) = parse_namespace(&row.namespace);
         // If a position cannot be read, the poller reports it.
-        let said: Option<Said> = row.position.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        let said: Option<StoredPosition> = row.position.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let newest_id = said.and_then(|said| said.latest);
-        let newest_at = newest_id.as_deref().and_then(|id| made_at(&provider, id));
-        // A place in a timeline is no id to search for.
+        let newest_at = newest_id.as_deref().and_then(|id| post_created_at(&provider, id));
+        // A Bluesky position is not an id to search for.
         let newest_id = newest_id.filter(|_| provider != Provider::Bluesky);
         // A poller of an older version saves a page without ending the trouble.
         let trouble = row.trouble.filter(|trouble| row.saved_at.is_none_or(|saved_at| saved_at <= trouble.at));
-        let trouble =
-            trouble.map(|trouble| SourceTrouble { error: cut(&one_line(&trouble.error), ERROR_CHARS), ..trouble });
-        let (turn, due_at) = turn(place);
+        let trouble = trouble
+            .map(|trouble| SourceTrouble { error: truncate_chars(&one_line(&trouble.error), ERROR_CHARS), ..trouble });
+        let (turn, due_at) = queue_state(place);
         Self {
             name: row.source,
             provider: Some(provider.to_string()),
@@ -203,8 +204,8 @@ impl Source {
         }
     }
 
-    /// Adds the values of the settings, at `now`, ms since the epoch.
-    fn judged_by(self, named: &NamedSource, now: Millis) -> Self {
+    /// Adds the results that depend on the settings, at `now`, ms since the epoch.
+    fn with_settings(self, named: &ConfiguredSource, now: Millis) -> Self {
         // A row of an older version: no new post is known since the last page.
         let since = self.brought_at.or(self.saved_at);
         let silence = since.map(|since| clock::span(now.saturating_sub(since)));
@@ -214,59 +215,61 @@ impl Source {
         Self { is_named: true, is_quiet: is_quiet && self.trouble.is_none(), is_overdue, ..self }
     }
 
-    /// The reason why no poller polls it, although its poller works.
-    fn not_polled(&self) -> Option<String> {
+    /// Returns the reason if the source is not polled although its poller works.
+    fn unpolled_reason(&self) -> Option<String> {
         match (self.turn, self.due_at) {
-            (Turn::Absent, _) => Some("it is in no queue; restart `twitter-updater poll`".to_owned()),
-            (Turn::Dead, _) => Some("it is dead".to_owned()),
-            (Turn::Delayed, Some(due)) if self.is_overdue => Some(format!("it is due since {}", when(due))),
+            (QueueState::Absent, _) => Some("it is in no queue; restart `twitter-updater poll`".to_owned()),
+            (QueueState::Dead, _) => Some("it is dead; see `twitter-updater dead`".to_owned()),
+            (QueueState::Delayed, Some(due)) if self.is_overdue => {
+                Some(format!("it has been due since {}", format_time(due)))
+            }
             _ => None,
         }
     }
 
-    /// Start of the time without a new post if it is too long, ms since the epoch.
+    /// Returns the start of the time without a new post if it is quiet, ms since the epoch.
     #[must_use]
     pub fn quiet_since(&self) -> Option<Millis> {
         self.brought_at.or(self.saved_at).filter(|_| self.is_quiet)
     }
 }
 
-/// The place of a source in its queue, and its due time; `None`: the queue did not answer.
-fn turn(place: Option<&[Place]>) -> (Turn, Option<Millis>) {
+/// Converts the queue's record of a source to its state and due time. `None`: the queue did not answer.
+fn queue_state(place: Option<&[Place]>) -> (QueueState, Option<Millis>) {
     match place {
-        None => (Turn::Unknown, None),
-        Some([]) => (Turn::Absent, None),
-        Some([Place::Delayed { due, .. }, ..]) => (Turn::Delayed, Some(*due)),
-        Some([Place::Leased { .. }, ..]) => (Turn::Leased, None),
-        Some([Place::Dead { .. }, ..]) => (Turn::Dead, None),
+        None => (QueueState::Unknown, None),
+        Some([]) => (QueueState::Absent, None),
+        Some([Place::Delayed { due, .. }, ..]) => (QueueState::Delayed, Some(*due)),
+        Some([Place::Leased { .. }, ..]) => (QueueState::Leased, None),
+        Some([Place::Dead { .. }, ..]) => (QueueState::Dead, None),
     }
 }
 
-/// The number of failures of a source, in brackets. Empty if it is 0: failures are not counted while no other source is answered.
-pub(crate) fn times(failures: u32) -> String {
+/// Formats the number of failures, in brackets. Empty for 0: failures are not counted while no other source is answered.
+pub(crate) fn failures_text(failures: u32) -> String {
     match failures {
         0 => String::new(),
         1 => " (once)".to_owned(),
-        many => format!(" ({} times)", grouped(many.into())),
+        many => format!(" ({} times)", group_digits(many.into())),
     }
 }
 
-fn in_words(SourceTrouble { since, failures, error, .. }: &SourceTrouble) -> String {
-    format!("since {}{}: {error}", when(*since), times(*failures))
+fn describe_trouble(SourceTrouble { since, failures, error, .. }: &SourceTrouble) -> String {
+    format!("since {}{}: {error}", format_time(*since), failures_text(*failures))
 }
 
-fn unreadable(sources: &[&Source]) -> Option<String> {
+fn describe_unreadable(sources: &[&Source]) -> Option<String> {
     let failing = || sources.iter().filter_map(|source| Some((&source.name, source.trouble.as_ref()?)));
     let (name, trouble) = failing().min_by_key(|(_, trouble)| trouble.since)?;
-    let (name, trouble) = (one_line(name), in_words(trouble));
+    let (name, trouble) = (one_line(name), describe_trouble(trouble));
     Some(match failing().count() {
         1 => format!("source {name} cannot be read {trouble}"),
         many => format!("{many} sources cannot be read; the first: {name}, {trouble}"),
     })
 }
 
-fn not_polled(sources: &[&Source]) -> Option<String> {
-    let idle = || sources.iter().filter_map(|source| Some((&source.name, source.not_polled()?)));
+fn describe_unpolled(sources: &[&Source]) -> Option<String> {
+    let idle = || sources.iter().filter_map(|source| Some((&source.name, source.unpolled_reason()?)));
     let (name, why) = idle().next()?;
     let name = one_line(name);
     Some(match idle().count() {
@@ -275,10 +278,10 @@ fn not_polled(sources: &[&Source]) -> Option<String> {
     })
 }
 
-fn quiet(sources: &[&Source]) -> Option<String> {
+fn describe_quiet(sources: &[&Source]) -> Option<String> {
     let quiet = || sources.iter().filter_map(|source| Some((&source.name, source.quiet_since()?)));
     let (name, since) = quiet().min_by_key(|(_, since)| *since)?;
-    let (name, since) = (one_line(name), when(since));
+    let (name, since) = (one_line(name), format_time(since));
     Some(match quiet().count() {
         1 => format!("source {name} brought no new post since {since}; if that is usual, raise its quiet_after"),
         many => format!(
@@ -287,17 +290,17 @@ fn quiet(sources: &[&Source]) -> Option<String> {
     })
 }
 
-/// Creation time of the post with this number in a position, ms since the epoch.
-fn made_at(provider: &Provider, number: &str) -> Option<Millis> {
+/// Returns the creation time of the post with this number in a position, ms since the epoch.
+fn post_created_at(provider: &Provider, number: &str) -> Option<Millis> {
     match provider {
         Provider::Bluesky => number.parse().ok().map(|place| LAYOUT.made_at(place)),
         provider => date_of(provider)(number).ok().flatten(),
     }
 }
 
-/// Provider and endpoint of a namespace: `source:poll:search/tweets`, `source:poll:mastodon:social:timelines/tag`.
+/// Returns provider and endpoint of a namespace such as `source:poll:search/tweets` or `source:poll:mastodon:social:timelines/tag`.
 fn parse_namespace(namespace: &str) -> (Provider, String) {
-    match PipelineId::read(namespace) {
+    match PipelineId::parse(namespace) {
         Some(PipelineId { provider, partition: Some(endpoint), .. }) => (provider, endpoint),
         // A row of another program.
         _ => (Provider::Twitter, namespace.to_owned()),
@@ -310,44 +313,51 @@ impl Sources {
         self.all.is_empty() && self.error.is_none()
     }
 
-    /// The reason, in one line, why new posts of that provider are not collected from the configured sources. A poller that does not work
-    /// comes first, then sources that are not polled, that cannot be read, and that are quiet.
+    /// Returns the first reason, in one line, why new posts of that provider are not collected. The order is: poller, sources that are not
+    /// polled, sources that cannot be read, quiet sources.
     #[must_use]
-    pub fn trouble_of(&self, provider: &str) -> Option<String> {
-        let sources = self.named_of(provider);
-        let why = || not_polled(&sources).or_else(|| unreadable(&sources));
+    pub fn collection_trouble(&self, provider: &str) -> Option<String> {
+        let sources = self.configured_sources(provider);
+        let why = || describe_unpolled(&sources).or_else(|| describe_unreadable(&sources));
         let uncollected = || why().map(|why| format!("new posts are not collected: {why}"));
-        self.poller_trouble_of(provider).or_else(uncollected).or_else(|| quiet(&sources))
+        self.provider_poller_trouble(provider).or_else(uncollected).or_else(|| describe_quiet(&sources))
     }
 
-    /// The reason if a poller does not work: then it concerns all its sources.
+    /// The sources after a reading that failed. It ends no trouble: the headline would be green until the store counts as down.
     #[must_use]
-    pub fn poller_trouble_of(&self, provider: &str) -> Option<String> {
-        let why = self.named_of(provider).into_iter().find_map(Source::poller_trouble)?;
+    pub fn with_failed_reading(self, why: String) -> Self {
+        let last_good = if self.error.is_some() { self.last_good } else { self.all };
+        Self { all: Vec::new(), error: Some(why), last_good }
+    }
+
+    /// Returns the reason if a poller does not work, which concerns all its sources.
+    #[must_use]
+    pub fn provider_poller_trouble(&self, provider: &str) -> Option<String> {
+        let why = self.configured_sources(provider).into_iter().find_map(Source::poller_trouble)?;
         Some(format!("new posts are not collected: {why}"))
     }
 
-    fn named_of(&self, provider: &str) -> Vec<&Source> {
+    fn configured_sources(&self, provider: &str) -> Vec<&Source> {
         let of_provider = |source: &&Source| source.is_named && source.provider.as_deref() == Some(provider);
-        self.all.iter().filter(of_provider).collect()
+        self.all.iter().chain(&self.last_good).filter(of_provider).collect()
     }
 
-    /// Sets the time until each is due, at `now` by the queue's clock, ms since the epoch.
+    /// Sets the time until each source is due. `now` is the queue's clock, ms since the epoch.
     #[must_use]
-    pub fn at(mut self, now: Millis) -> Self {
+    pub fn with_time_until_due(mut self, now: Millis) -> Self {
         for source in &mut self.all {
             source.due_in_ms = source.due_at.map(|due| due - now);
         }
         self
     }
 
-    pub fn write(&self, out: &mut String, now: Millis) -> std::fmt::Result {
+    pub fn write_text(&self, out: &mut String, now: Millis) -> std::fmt::Result {
         if self.is_empty() {
             return Ok(());
         }
         writeln!(out, "sources")?;
         if let Some(why) = &self.error {
-            return writeln!(out, "not known: {why}");
+            return writeln!(out, "unknown: {why}");
         }
         row(out, ["name", "endpoint", "newest id", "newest date", "polled", "due", "gaps"])?;
         for source in &self.all {
@@ -357,21 +367,21 @@ impl Sources {
                 one_line(&source.name),
                 source.address().map_or_else(dash, |address| one_line(&address)),
                 source.newest_id.as_deref().map_or_else(dash, one_line),
-                source.newest_at.map_or_else(dash, when),
-                source.saved_at.map_or_else(|| source.not_read().to_owned(), ago),
-                source.due(),
+                source.newest_at.map_or_else(dash, format_time),
+                source.saved_at.map_or_else(|| source.unread_text().to_owned(), ago),
+                source.due_text(),
                 source.gaps.to_string(),
             ];
             row(out, said.each_ref().map(String::as_str))?;
             if let Some(trouble) = &source.trouble {
-                writeln!(out, "  cannot be read {}", in_words(trouble))?;
+                writeln!(out, "  cannot be read {}", describe_trouble(trouble))?;
             }
             if let Some(since) = source.quiet_since() {
-                writeln!(out, "  brought no new post since {}", when(since))?;
+                writeln!(out, "  brought no new post since {}", format_time(since))?;
             }
             for SourceGap { from, to, reason, noted_at } in &source.latest_gaps {
                 let [from, to, reason] = [from, to, reason].map(|text| one_line(text));
-                writeln!(out, "  gap {from} to {to}, noted {}: {reason}", when(*noted_at))?;
+                writeln!(out, "  gap {from} to {to}, noted {}: {reason}", format_time(*noted_at))?;
             }
         }
         Ok(())
@@ -389,10 +399,10 @@ impl Source {
             Poller::Unknown => None,
             Poller::Paused { reason } => {
                 let reason = one_line(reason);
-                Some(format!("polling of source {name} is paused: {reason}; `twitter-updater resume` ends that"))
+                Some(format!("polling of source {name} is paused: {reason}; resume it by `twitter-updater resume`"))
             }
             Poller::Missing => Some(format!("no poller works on source {name}; start `twitter-updater poll`")),
-            Poller::Seen { age_ms, .. } if *age_ms > HEARTBEAT_PATIENCE_MS => {
+            Poller::Seen { age_ms, .. } if *age_ms > HEARTBEAT_TIMEOUT_MS => {
                 let age = span(age_ms / 1_000 * 1_000);
                 Some(format!("no heartbeat of the poller of source {name} for {age}; start `twitter-updater poll`"))
             }
@@ -402,7 +412,7 @@ impl Source {
         }
     }
 
-    /// Its endpoint; with the provider, unless that is Twitter.
+    /// Returns the endpoint, after the provider unless that is Twitter.
     #[must_use]
     pub fn address(&self) -> Option<String> {
         let (provider, endpoint) = (self.provider.as_deref()?, self.endpoint.as_deref()?);
@@ -414,7 +424,7 @@ impl Source {
     }
 
     #[must_use]
-    pub fn not_read(&self) -> &'static str {
+    pub fn unread_text(&self) -> &'static str {
         if self.trouble.is_some() { "no page yet" } else { "never" }
     }
 
@@ -423,20 +433,20 @@ impl Source {
         matches!(self.poller, Poller::Paused { .. })
     }
 
-    fn due(&self) -> String {
+    fn due_text(&self) -> String {
         match (self.turn, self.due_in_ms) {
-            (Turn::Delayed, _) if self.is_paused() => "paused".to_owned(),
-            (Turn::Delayed, Some(left)) if left >= 1_000 => format!("in {}", span(left / 1_000 * 1_000)),
-            (Turn::Delayed, Some(left)) if left <= -1_000 => format!("{} late", span(-left / 1_000 * 1_000)),
-            (Turn::Delayed, _) => "now".to_owned(),
-            (other, _) => other.word().to_owned(),
+            (QueueState::Delayed, _) if self.is_paused() => "paused".to_owned(),
+            (QueueState::Delayed, Some(left)) if left >= 1_000 => format!("in {}", span(left / 1_000 * 1_000)),
+            (QueueState::Delayed, Some(left)) if left <= -1_000 => format!("{} late", span(-left / 1_000 * 1_000)),
+            (QueueState::Delayed, _) => "now".to_owned(),
+            (other, _) => other.text().to_owned(),
         }
     }
 }
 
-impl Turn {
+impl QueueState {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Delayed => "waits",
             Self::Leased => "polled now",
@@ -450,7 +460,7 @@ impl Turn {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::engine::queue::WorkerStats;
+    use engine::queue::WorkerStats;
 
     const ID: &str = "1460323737035677698";
 
@@ -516,25 +526,25 @@ pub(crate) mod tests {
     fn when_it_is_due_is_where_it_is_in_its_queue() {
         let due = |places: Option<&[Place]>| {
             let source = Source::new(saved("source:poll:search/tweets", "{}"), places);
-            let sources = Sources { all: vec![source], error: None }.at(10_000);
-            (sources.all[0].turn, sources.all[0].due_in_ms, sources.all[0].due())
+            let sources = Sources { all: vec![source], ..Sources::default() }.with_time_until_due(10_000);
+            (sources.all[0].turn, sources.all[0].due_in_ms, sources.all[0].due_text())
         };
         let delayed = |due| Place::Delayed { lane: "1s".to_owned(), due };
-        assert_eq!(due(Some(&[delayed(75_500)])), (Turn::Delayed, Some(65_500), "in 1m 5s".to_owned()));
+        assert_eq!(due(Some(&[delayed(75_500)])), (QueueState::Delayed, Some(65_500), "in 1m 5s".to_owned()));
         assert_eq!(due(Some(&[delayed(10_900)])).2, "now");
-        assert_eq!(due(Some(&[delayed(4_000)])), (Turn::Delayed, Some(-6_000), "6s late".to_owned()));
+        assert_eq!(due(Some(&[delayed(4_000)])), (QueueState::Delayed, Some(-6_000), "6s late".to_owned()));
         let leased = Place::Leased { fence: 20_000, by: None };
-        assert_eq!(due(Some(&[leased])), (Turn::Leased, None, "polled now".to_owned()));
+        assert_eq!(due(Some(&[leased])), (QueueState::Leased, None, "polled now".to_owned()));
         assert_eq!(due(Some(&[Place::Dead { at: 1, reason: String::new() }])).2, "dead");
-        assert_eq!(due(Some(&[])), (Turn::Absent, None, "in no queue".to_owned()));
-        assert_eq!(due(None), (Turn::Unknown, None, "-".to_owned()));
+        assert_eq!(due(Some(&[])), (QueueState::Absent, None, "in no queue".to_owned()));
+        assert_eq!(due(None), (QueueState::Unknown, None, "-".to_owned()));
     }
 
     #[test]
     fn sources_are_written_as_text_and_json_and_omitted_if_there_are_none() {
         let text = |sources: &Sources| {
             let mut text = String::new();
-            sources.write(&mut text, 1_060_000).unwrap();
+            sources.write_text(&mut text, 1_060_000).unwrap();
             text
         };
         let position = format!(r#"{{"latest":"{ID}"}}"#);
@@ -542,7 +552,7 @@ pub(crate) mod tests {
             Source::new(saved("source:poll:x:users/tweets", &position), Some(&[])),
             Source::never_polled("new", None),
         ];
-        let some = Sources { all, error: None }.at(1_060_000);
+        let some = Sources { all, ..Sources::default() }.with_time_until_due(1_060_000);
         let said = text(&some);
         for says in ["rust ", "x users/tweets", ID, "2021-11-15T19:08:05Z", "1m ago", "in no queue", "never"] {
             assert!(said.contains(says), "{says}: {said}");
@@ -557,7 +567,7 @@ pub(crate) mod tests {
         assert!(json["sources"][0]["trouble"].is_null() && json["sources"][1]["trouble"].is_null());
 
         let out = Sources { error: Some("no route".to_owned()), ..Sources::default() };
-        assert_eq!(text(&out), "sources\nnot known: no route\n");
+        assert_eq!(text(&out), "sources\nunknown: no route\n");
         assert_eq!(serde_json::to_value(&out).unwrap(), serde_json::json!({"sources_error": "no route"}));
         assert_eq!(text(&Sources::default()), "");
         assert_eq!(serde_json::to_value(Sources::default()).unwrap(), serde_json::json!({}));
@@ -575,9 +585,9 @@ pub(crate) mod tests {
             failing("new", None, trouble(60_000, 12, &hostile)),
             failing("old", Some(1_000_000), trouble(0, 0, "no answer")),
         ];
-        let sources = Sources { all, error: None }.at(2_060_000);
+        let sources = Sources { all, ..Sources::default() }.with_time_until_due(2_060_000);
         let mut text = String::new();
-        sources.write(&mut text, 2_060_000).unwrap();
+        sources.write_text(&mut text, 2_060_000).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 6, "{text}");
         assert!(lines[2].starts_with("new ") && lines[2].contains(" no page yet "), "{text}");
@@ -602,26 +612,34 @@ pub(crate) mod tests {
     fn a_pause_is_reported_although_the_poller_beats() {
         let worker = WorkerStats { worker: "w".to_owned(), beat_age_ms: 0, fields: [].into() };
         let stats = Stats { workers: vec![worker], ..Stats::default() };
-        assert_eq!(Poller::of(&stats), Poller::Seen { age_ms: 0, trouble: None });
+        assert_eq!(Poller::from_stats(&stats), Poller::Seen { age_ms: 0, trouble: None });
         let paused = Stats { paused: Some("the\ndatabase moves".to_owned()), ..stats };
         let place = Place::Delayed { lane: "1s".to_owned(), due: 4_000 };
-        let source = Source { poller: Poller::of(&paused), turn: Turn::Delayed, due_at: Some(4_000), ..source("rust") };
-        assert_eq!((turn(Some(&[place])), source.due()), ((Turn::Delayed, Some(4_000)), "paused".to_owned()));
-        let why = Sources { all: vec![source], error: None }.poller_trouble_of("twitter").unwrap();
+        let source = Source {
+            poller: Poller::from_stats(&paused),
+            turn: QueueState::Delayed,
+            due_at: Some(4_000),
+            ..source("rust")
+        };
+        assert_eq!(
+            (queue_state(Some(&[place])), source.due_text()),
+            ((QueueState::Delayed, Some(4_000)), "paused".to_owned())
+        );
+        let why = Sources { all: vec![source], ..Sources::default() }.provider_poller_trouble("twitter").unwrap();
         let says = "new posts are not collected: polling of source rust is paused: the database moves; ";
         assert!(why.starts_with(says), "{why}");
     }
 
     #[test]
     fn a_source_is_quiet_once_it_brought_nothing_for_longer_than_it_may() {
-        let named = |quiet_after: Option<u64>| NamedSource {
+        let named = |quiet_after: Option<u64>| ConfiguredSource {
             name: "rust".to_owned(),
             provider: Provider::Twitter,
             namespace: "source:poll:search/tweets".to_owned(),
             quiet_after: quiet_after.map(Duration::from_secs),
             longest: Duration::from_secs(900),
         };
-        let since = |source: Source, after, now| source.judged_by(&named(after), now).quiet_since();
+        let since = |source: Source, after, now| source.with_settings(&named(after), now).quiet_since();
         assert_eq!(since(source("rust"), Some(100), 1_000_000), None);
         assert_eq!(since(source("rust"), Some(100), 1_000_001), Some(900_000));
         assert_eq!(since(source("rust"), None, Millis::MAX), None, "it may be so for ever");
@@ -632,16 +650,17 @@ pub(crate) mod tests {
         assert_eq!(since(Source { saved_at: None, ..old }, Some(100), Millis::MAX), None);
         // A source that cannot be read has a known reason for its silence.
         assert_eq!(since(failing("rust", None, trouble(0, 1, "no answer")), Some(100), 9_000_000), None);
-        let sources = Sources { all: vec![source("rust").judged_by(&named(Some(100)), 2_000_000)], error: None };
+        let sources =
+            Sources { all: vec![source("rust").with_settings(&named(Some(100)), 2_000_000)], ..Sources::default() };
         let mut text = String::new();
-        sources.write(&mut text, 2_000_000).unwrap();
+        sources.write_text(&mut text, 2_000_000).unwrap();
         assert!(text.ends_with("\n  brought no new post since 1970-01-01T00:15:00Z\n"), "{text}");
         assert_eq!(serde_json::to_value(&sources).unwrap()["sources"][0]["quiet"], true);
     }
 
     #[test]
     fn the_headline_names_the_first_of_what_keeps_new_posts_away() {
-        let says = |all: Vec<Source>| Sources { all, error: None }.trouble_of("twitter");
+        let says = |all: Vec<Source>| Sources { all, ..Sources::default() }.collection_trouble("twitter");
         let calm = |name: &str, at| Source { is_quiet: true, brought_at: Some(at), ..source(name) };
         assert_eq!(says(vec![source("rust")]), None);
         let one = says(vec![calm("rust", 60_000)]).unwrap();
@@ -671,7 +690,7 @@ pub(crate) mod tests {
         assert!(first.starts_with("new posts are not collected: no poller works on source rust"), "{first}");
         // A source that a poller does not know, or that is due for too long.
         let placed = |place: &[Place]| {
-            let named = NamedSource {
+            let named = ConfiguredSource {
                 name: "new".to_owned(),
                 provider: Provider::Twitter,
                 namespace: "source:poll:search/tweets".to_owned(),
@@ -679,21 +698,24 @@ pub(crate) mod tests {
                 longest: Duration::from_secs(900),
             };
             let of_twitter = |source| Source { provider: Some("twitter".to_owned()), ..source };
-            let never = of_twitter(Source::never_polled("new", Some(place))).judged_by(&named, 1_000_000);
+            let never = of_twitter(Source::never_polled("new", Some(place))).with_settings(&named, 1_000_000);
             says(vec![source("rust"), never])
         };
         let not = |why: &str| Some(format!("new posts are not collected: source new is not polled: {why}"));
         assert_eq!(placed(&[]), not("it is in no queue; restart `twitter-updater poll`"));
-        assert_eq!(placed(&[Place::Dead { at: 1, reason: String::new() }]), not("it is dead"));
+        assert_eq!(
+            placed(&[Place::Dead { at: 1, reason: String::new() }]),
+            not("it is dead; see `twitter-updater dead`")
+        );
         let due = |due| placed(&[Place::Delayed { lane: "15m".to_owned(), due }]);
         assert_eq!((due(70_000), due(2_000_000)), (None, None));
-        assert_eq!(due(69_999), not("it is due since 1970-01-01T00:01:09Z"));
+        assert_eq!(due(69_999), not("it has been due since 1970-01-01T00:01:09Z"));
         assert_eq!(placed(&[Place::Leased { fence: 1, by: None }]), None);
-        let absent = |name: &str| Source { turn: Turn::Absent, ..source(name) };
+        let absent = |name: &str| Source { turn: QueueState::Absent, ..source(name) };
         let many = says(vec![absent("a"), down("down", 0), absent("b")]).unwrap();
         assert!(many.contains(": 2 sources are not polled; the first: a, it is in no queue"), "{many}");
         // A single source does not alert a person.
-        let of_pollers = |all: Vec<Source>| Sources { all, error: None }.poller_trouble_of("twitter");
+        let of_pollers = |all: Vec<Source>| Sources { all, ..Sources::default() }.provider_poller_trouble("twitter");
         assert_eq!(of_pollers(vec![down("down", 0), calm("rust", 0)]), None);
         assert!(of_pollers(vec![Source { poller: Poller::Missing, ..source("rust") }]).is_some());
     }

@@ -1,33 +1,33 @@
-//! The queues and their quotas at one moment, for people; and the polled sources.
+//! The queues, their quotas and the polled sources at one moment, for people.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use serde::{Serialize, Serializer};
 
-use crate::base::clock;
-use crate::base::humanize::{one_line, span};
-use crate::engine::queue::{Stats, WorkerStats};
-use crate::engine::schedule::Schedule;
-use crate::engine::schedule::adaptive::budget::Spending;
-use crate::ops::report::capacity::{Busiest, Overload, lasting};
 use crate::ops::report::crawls::Crawls;
-use crate::ops::report::credentials::{budget_line, parked};
+use crate::ops::report::credentials::{budget_line, parked_text};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::list_backlog::ListBacklog;
-use crate::ops::report::plan::Fill;
+use crate::ops::report::plan::RequestFill;
+use crate::ops::report::quota_load::{BusiestLanes, QuotaLoad, recurring_lanes};
 use crate::ops::report::sources::Sources;
-use crate::pipelines::kind::Words;
-use crate::quota::{CredentialStatus, Reads};
-use crate::store::OldReader;
+use collect::pipelines::kind::ItemWords;
+use engine::base::clock;
+use engine::base::humanize::{one_line, span};
+use engine::queue::{Stats, WorkerStats};
+use engine::quota::{BudgetStatus, CredentialStatus};
+use engine::schedule::Schedule;
+use engine::schedule::adaptive::budget::Spending;
+use store::OldReader;
 
-/// Fields of a worker's report that need a line of their own; usually empty.
-const SENTENCES: [&str; 5] =
+/// Fields of a worker's heartbeat with a line of their own; usually empty.
+const SENTENCE_FIELDS: [&str; 5] =
     [WorkerStats::TROUBLE, WorkerStats::FAILING, WorkerStats::CALL_FAILED, "config_refused", "config_needs_restart"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum FreshnessState {
     /// Up to date. Green.
     Fresh,
     /// Some are not up to date, or new ones are not collected. Amber.
@@ -39,13 +39,13 @@ pub enum State {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Answer {
-    pub state: State,
+pub struct Headline {
+    pub state: FreshnessState,
     /// One sentence, with the action to take.
     pub sentence: String,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for FreshnessState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fresh => "fresh",
@@ -58,28 +58,27 @@ impl fmt::Display for State {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
-    /// The headline: is everything fresh, and if not, why? `None` if the store was not asked.
+    /// The headline; `None` if the store was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Answer>,
-    /// The called APIs, in words: those that the workers name, or else that of the settings.
+    pub answer: Option<Headline>,
+    /// The called APIs in words: those of the workers' heartbeats, or else that of the settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub apis: Vec<String>,
     #[serde(flatten)]
     pub stats: Stats,
-    pub quota: Overload,
+    pub quota: QuotaLoad,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub busiest: Option<Busiest>,
-    /// Calls of an adaptive schedule ÷ calls of the fixed intervals (for posts, `tweet_age`), since the queue's counts started. `None`
-    /// without calls.
+    pub busiest: Option<BusiestLanes>,
+    /// Calls of an adaptive schedule ÷ calls of the fixed intervals (`tweet_age` for posts), since the queue's counts started.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub calls_to_table: Option<f64>,
+    pub demand_to_budget: Option<f64>,
     pub parked: Vec<CredentialStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub budget: Option<Reads>,
-    /// Present where the pipeline's items are accounts.
+    pub budget: Option<BudgetStatus>,
+    /// Present if the items are accounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_accounts: Option<KnownAccounts>,
-    /// Present where the pipeline's items are lists.
+    /// Present if the items are lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lists: Option<ListBacklog>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,18 +89,18 @@ pub struct Status {
 }
 
 impl Status {
-    /// The status of a queue and of the credentials that serve it. `fill` describes its requests, `words` and `schedule` its items.
+    /// `fill` describes the requests, `words` and `schedule` the items.
     #[must_use]
     pub fn new(
         stats: Stats,
         accounts: Vec<CredentialStatus>,
-        fill: Fill,
-        (words, schedule): (Words, &dyn Schedule),
+        fill: RequestFill,
+        (words, schedule): (ItemWords, &dyn Schedule),
     ) -> Self {
-        let lanes = lasting(&stats.lanes, schedule);
-        let quota = Overload::new(&lanes, &accounts, fill).with_words(words);
-        let busiest = Busiest::of(&lanes, words);
-        let calls_to_table = Spending::of_counters(&stats.counters).calls_to_table();
+        let lanes = recurring_lanes(&stats.lanes, schedule);
+        let quota = QuotaLoad::new(&lanes, &accounts, fill).with_words(words);
+        let busiest = BusiestLanes::find(&lanes, words);
+        let demand_to_budget = Spending::from_counters(&stats.counters).demand_to_budget();
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
         let apis: BTreeSet<&String> =
             stats.workers.iter().filter_map(|worker| worker.fields.get(WorkerStats::API)).collect();
@@ -112,7 +111,7 @@ impl Status {
             stats,
             quota,
             busiest,
-            calls_to_table,
+            demand_to_budget,
             parked,
             budget: None,
             known_accounts: None,
@@ -135,7 +134,7 @@ impl Status {
     }
 
     #[must_use]
-    pub fn with_reads(self, budget: Option<Reads>) -> Self {
+    pub fn with_reads(self, budget: Option<BudgetStatus>) -> Self {
         Self { budget, ..self }
     }
 
@@ -144,18 +143,18 @@ impl Status {
         Self { known_accounts, ..self }
     }
 
-    /// Adds the lists, whose visits become the demand.
+    /// Adds the lists. Their visits replace the demand.
     #[must_use]
     pub fn with_lists(self, lists: Option<ListBacklog>) -> Self {
         let upkeep = lists.as_ref().and_then(|lists| Some(lists.figures.as_ref()?.upkeep_calls_per_15_min));
-        let quota = upkeep.map_or(self.quota.clone(), |calls| self.quota.of_lists(calls));
-        Self { lists: lists.map(|lists| lists.by(&quota)), quota, ..self }
+        let quota = upkeep.map_or(self.quota.clone(), |calls| self.quota.with_list_demand(calls));
+        Self { lists: lists.map(|lists| lists.with_read_once(&quota)), quota, ..self }
     }
 
-    /// Adds the crawls under way, and the time that each takes by the quota.
+    /// Adds the crawls under way, with the time left by the quota.
     #[must_use]
     pub fn with_crawls(self, crawls: Option<Crawls>) -> Self {
-        Self { crawls: crawls.map(|crawls| crawls.by(&self.quota)), ..self }
+        Self { crawls: crawls.map(|crawls| crawls.with_time_left(&self.quota)), ..self }
     }
 }
 
@@ -168,41 +167,41 @@ pub enum NamespaceStatus {
         error: String,
         /// The page's headline; `None` without a page.
         #[serde(skip_serializing_if = "Option::is_none")]
-        answer: Option<Answer>,
+        answer: Option<Headline>,
     },
 }
 
-/// The status of all requested namespaces, and the polled sources if there are any. A single namespace is written as its status, several
-/// as a list.
+/// The status of all requested namespaces, and the polled sources. A single namespace is written as its status, several as a list.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct StatusReport {
     namespaces: Vec<NamespaceStatus>,
     sources: Sources,
 }
 
-impl Report {
+impl StatusReport {
     #[must_use]
     pub fn new(read: Vec<(String, Result<Status, String>)>, sources: Sources) -> Self {
         let known = |(namespace, read): (String, Result<Status, String>)| match read {
             Ok(status) => NamespaceStatus::Status(Box::new(status)),
             Err(error) => NamespaceStatus::Out { namespace, error, answer: None },
         };
-        Self::of(read.into_iter().map(known).collect(), sources)
+        Self::from_namespaces(read.into_iter().map(known).collect(), sources)
     }
 
     #[must_use]
-    pub fn of(namespaces: Vec<NamespaceStatus>, sources: Sources) -> Self {
+    pub fn from_namespaces(namespaces: Vec<NamespaceStatus>, sources: Sources) -> Self {
         let mut report = Self { namespaces, sources: Sources::default() };
-        report.sources = sources.at(report.now());
+        report.sources = sources.with_time_until_due(report.now());
         report
     }
 
+    /// Returns true if at least one namespace answered.
     #[must_use]
-    pub fn answers(&self) -> bool {
+    pub fn has_answer(&self) -> bool {
         self.namespaces.iter().any(|known| matches!(known, NamespaceStatus::Status(_)))
     }
 
-    /// Current time by the queue's clock, or by our own while it is out. ms since the epoch.
+    /// Returns the time of a queue's clock, or else of our own, ms since the epoch.
     fn now(&self) -> clock::Millis {
         let answered = self.namespaces.iter().find_map(|known| match known {
             NamespaceStatus::Status(status) => Some(status.stats.now_ms),
@@ -212,7 +211,7 @@ impl Report {
     }
 }
 
-impl Serialize for Report {
+impl Serialize for StatusReport {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct One<'a> {
@@ -235,23 +234,23 @@ impl Serialize for Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for StatusReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         for known in &self.namespaces {
             match known {
-                NamespaceStatus::Status(status) => writeln!(text, "{}", table(status))?,
+                NamespaceStatus::Status(status) => writeln!(text, "{}", render_table(status))?,
                 NamespaceStatus::Out { namespace, error, .. } => writeln!(text, "{namespace}\nOUT: {error}")?,
             }
             text.push('\n');
         }
-        self.sources.write(&mut text, self.now())?;
+        self.sources.write_text(&mut text, self.now())?;
         f.write_str(text.trim_end())
     }
 }
 
 #[must_use]
-pub fn table(status: &Status) -> String {
+pub fn render_table(status: &Status) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = write_table(&mut text, status);
@@ -265,7 +264,7 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
         stats,
         quota,
         busiest,
-        calls_to_table,
+        demand_to_budget,
         parked: left_alone,
         budget,
         known_accounts,
@@ -284,7 +283,7 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
         writeln!(out, "PAUSED: {reason}")?;
     }
     if let Some(OldReader { age_ms, what }) = old_reader {
-        writeln!(out, "{} is {} old: end it, it slows down all others", one_line(what), span(age_ms / 1_000 * 1_000))?;
+        writeln!(out, "{} is {} old and slows down all others; end it", one_line(what), span(age_ms / 1_000 * 1_000))?;
     }
     writeln!(out, "\n{:<14}{:>10}{:>12}{:>10}{:>18}", "lane", "interval", "delayed", "due", "oldest lateness")?;
     for lane in &stats.lanes {
@@ -310,8 +309,8 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     if let Some(busiest) = busiest {
         writeln!(out, "{busiest}")?;
     }
-    if let Some(calls) = calls_to_table {
-        writeln!(out, "{:.2} of the calls that the fixed intervals would have made", calls)?;
+    if let Some(calls) = demand_to_budget {
+        writeln!(out, "{:.2} of the calls of the fixed intervals", calls)?;
     }
     writeln!(out, "\n{:<20}{:>12}  ({} of them expired)", "leased", stats.leased, stats.expired)?;
     writeln!(out, "{:<20}{:>12}", "dead", stats.dead)?;
@@ -332,7 +331,7 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     if !left_alone.is_empty() {
         writeln!(out, "\nparked credentials")?;
         for account in left_alone {
-            writeln!(out, "{:<19} {}", account.name, parked(account).unwrap_or_default())?;
+            writeln!(out, "{:<19} {}", account.name, parked_text(account).unwrap_or_default())?;
         }
     }
     if !stats.counters.is_empty() {
@@ -344,7 +343,8 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     writeln!(out, "\nworkers: {}", stats.workers.len())?;
     for worker in &stats.workers {
         let shown = worker.fields.iter().filter(|(name, value)| !value.is_empty() && *name != WorkerStats::API);
-        let (sentences, fields): (Vec<_>, Vec<_>) = shown.partition(|(name, _)| SENTENCES.contains(&name.as_str()));
+        let (sentences, fields): (Vec<_>, Vec<_>) =
+            shown.partition(|(name, _)| SENTENCE_FIELDS.contains(&name.as_str()));
         let fields: Vec<String> = fields.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         writeln!(out, "{:<32} heartbeat {} ago  {}", worker.worker, span(worker.beat_age_ms), fields.join(" "))?;
         for (name, value) in sentences {
@@ -359,14 +359,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::schedule::age::AgeTable;
-    use crate::providers::twitter_v1::CAPABILITIES;
+    use engine::schedule::age::AgeTable;
+    use networks::providers::twitter_v1::CAPABILITIES;
 
     fn of(namespace: &str, read: Result<(), &str>) -> (String, Result<Status, String>) {
         let stats = Stats { namespace: namespace.to_owned(), now_ms: 9, ..Stats::default() };
-        let fill = Fill::of(CAPABILITIES, Duration::from_secs(5), 0.1);
+        let fill = RequestFill::new(CAPABILITIES, Duration::from_secs(5), 0.1);
         let ages: AgeTable = "1d: 1h".parse().unwrap();
-        let read = read.map(|()| Status::new(stats, Vec::new(), fill, (Words::POSTS, &ages))).map_err(str::to_owned);
+        let read =
+            read.map(|()| Status::new(stats, Vec::new(), fill, (ItemWords::POSTS, &ages))).map_err(str::to_owned);
         (namespace.to_owned(), read)
     }
 
@@ -375,8 +376,8 @@ mod tests {
         let (name, status) = of("x:update", Ok(()));
         let old = OldReader { age_ms: 400_900, what: "the transaction of process 7".to_owned() };
         let report =
-            Report::new(vec![(name, status.map(|status| status.with_old_reader(Some(old))))], Sources::default());
-        let line = "the transaction of process 7 is 6m 40s old: end it, it slows down all others";
+            StatusReport::new(vec![(name, status.map(|status| status.with_old_reader(Some(old))))], Sources::default());
+        let line = "the transaction of process 7 is 6m 40s old and slows down all others; end it";
         assert!(report.to_string().lines().any(|said| said == line), "{report}");
         assert_eq!(serde_json::to_value(&report).unwrap()["old_reader"]["age_ms"], 400_900);
     }
@@ -384,20 +385,20 @@ mod tests {
     #[test]
     fn one_namespace_is_written_flat_and_several_as_a_list() {
         let none = Sources::default;
-        let one = Report::new(vec![of("x:update", Ok(()))], none());
+        let one = StatusReport::new(vec![of("x:update", Ok(()))], none());
         let json = serde_json::to_value(&one).unwrap();
         assert_eq!((&json["namespace"], json.get("sources")), (&"x:update".into(), None));
         assert!(one.to_string().starts_with("x:update\n") && !one.to_string().contains("sources"), "{one}");
 
         let sources = Sources { error: Some("no route".to_owned()), ..none() };
-        let two = Report::new(vec![of("x:update", Err("refused")), of("tweet:update", Ok(()))], sources.clone());
+        let two = StatusReport::new(vec![of("x:update", Err("refused")), of("tweet:update", Ok(()))], sources.clone());
         let json = serde_json::to_value(&two).unwrap();
         assert_eq!(json["namespaces"][0], serde_json::json!({"namespace": "x:update", "error": "refused"}));
         assert_eq!(json["namespaces"][1]["now_ms"], 9);
         assert_eq!(json["sources_error"], "no route");
         let text = two.to_string();
         assert!(text.starts_with("x:update\nOUT: refused\n\ntweet:update\n"), "{text}");
-        assert!(text.ends_with("\n\nsources\nnot known: no route"), "{text}");
-        assert!(two.answers() && !Report::new(vec![of("x:update", Err("refused"))], sources).answers());
+        assert!(text.ends_with("\n\nsources\nunknown: no route"), "{text}");
+        assert!(two.has_answer() && !StatusReport::new(vec![of("x:update", Err("refused"))], sources).has_answer());
     }
 }

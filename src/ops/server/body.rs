@@ -1,4 +1,4 @@
-//! The bodies of requests and answers.
+//! Bodies of requests and answers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,23 +9,23 @@ use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use tokio::time::Sleep;
 
-use super::connections::{InWork, Receiving};
+use super::connections::{ActiveRequest, IncompleteBody};
 
-/// The body of a request. It breaks off when it takes too long.
-pub(super) struct Received {
+/// Request body that fails when it takes too long.
+pub(super) struct RequestBody {
     body: Body,
     until: Pin<Box<Sleep>>,
     /// `None` once the body is complete.
-    receiving: Option<Receiving>,
+    receiving: Option<IncompleteBody>,
 }
 
-impl Received {
-    pub fn new(body: Body, patience: Duration, receiving: Receiving) -> Self {
-        Self { body, until: Box::pin(tokio::time::sleep(patience)), receiving: Some(receiving) }
+impl RequestBody {
+    pub fn new(body: Body, time_limit: Duration, receiving: IncompleteBody) -> Self {
+        Self { body, until: Box::pin(tokio::time::sleep(time_limit)), receiving: Some(receiving) }
     }
 }
 
-impl HttpBody for Received {
+impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -36,7 +36,7 @@ impl HttpBody for Received {
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
         }
-        self.until.as_mut().poll(cx).map(|()| Some(Err("the body took too long".into())))
+        self.until.as_mut().poll(cx).map(|()| Some(Err("the request body took too long".into())))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -48,15 +48,15 @@ impl HttpBody for Received {
     }
 }
 
-/// The body of an answer. Its request is in work until it is sent.
-pub(super) struct Sent {
+/// Response body. Its request is active until it is sent.
+pub(super) struct ResponseBody {
     pub body: Body,
-    pub _in_work: InWork,
-    /// True if it has to panic: for tests.
+    pub _active: ActiveRequest,
+    /// Panics when it is read: for tests.
     pub panics: bool,
 }
 
-impl HttpBody for Sent {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -1,11 +1,10 @@
-//! Open connections: a limited number, of which no address can take all.
+//! Limit of open connections, which no address can use up.
 //!
-//! When all slots are taken, a new connection replaces an idle one: the oldest of the address with the most connections. So 20,000
-//! connections that send half a request only replace each other. If none is idle, an address with few connections gets a slot of the
-//! address that has the most.
+//! At the limit, a new connection replaces an idle one: the oldest of the address with the most connections. So 20,000 connections that
+//! send half a request only replace each other. If none is idle, an address with few connections replaces one of the address that has
+//! the most.
 //!
 //! A connection is idle without a request, before the body of its request is complete, and while its client does not read the answer.
-//! Such a client holds a slot at no cost of its own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -15,11 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::base::subnets::subnet;
+use engine::base::subnets::subnet;
 
 #[derive(Debug)]
 pub(super) struct ConnectionLimiter {
-    slots: usize,
+    max_connections: usize,
     connections: Mutex<Connections>,
 }
 
@@ -46,34 +45,34 @@ pub(super) struct Activity {
     is_stalled: AtomicBool,
 }
 
-/// A connection's slot, given back when it is dropped.
+/// An admitted connection, counted until this is dropped.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct ConnectionGuard {
     limiter: Arc<ConnectionLimiter>,
     number: u64,
     connection: Connection,
 }
 
-/// A request in work, until it is dropped.
+/// Marks a request as active until this is dropped.
 #[derive(Debug)]
-pub(super) struct InWork(Arc<Activity>);
+pub(super) struct ActiveRequest(Arc<Activity>);
 
-/// A body that is not complete, until it is dropped.
+/// Marks a request body as incomplete until this is dropped.
 #[derive(Debug)]
-pub(super) struct Receiving(Arc<Activity>);
+pub(super) struct IncompleteBody(Arc<Activity>);
 
 impl ConnectionLimiter {
-    pub fn new(slots: usize) -> Self {
-        Self { slots, connections: Mutex::default() }
+    pub fn new(max_connections: usize) -> Self {
+        Self { max_connections, connections: Mutex::default() }
     }
 
-    /// Returns a slot for a connection from that address, taken from another connection if necessary. `None`: no other is idle, and this
-    /// address has its share.
-    pub fn admit(self: &Arc<Self>, from: IpAddr) -> Option<Slot> {
+    /// Admits a connection from that address, and closes another one if necessary. `None` if no other is idle and this address has its
+    /// share.
+    pub fn admit(self: &Arc<Self>, from: IpAddr) -> Option<ConnectionGuard> {
         let from = subnet(from);
         let mut connections = self.connections();
-        if connections.open.len() >= self.slots {
-            let evicted = connections.evictable(from)?;
+        if connections.open.len() >= self.max_connections {
+            let evicted = connections.find_evictable(from)?;
             connections.remove(evicted);
         }
         let connection = Connection { from, activity: Arc::default(), close: CancellationToken::new() };
@@ -81,7 +80,7 @@ impl ConnectionLimiter {
         connections.next += 1;
         connections.open.insert(number, connection.clone());
         *connections.by_address.entry(from).or_default() += 1;
-        Some(Slot { limiter: self.clone(), number, connection })
+        Some(ConnectionGuard { limiter: self.clone(), number, connection })
     }
 
     pub fn close_idle(&self) {
@@ -97,15 +96,19 @@ impl ConnectionLimiter {
 }
 
 impl Connections {
-    fn of(&self, from: &IpAddr) -> usize {
+    fn count_from(&self, from: &IpAddr) -> usize {
         self.by_address.get(from).copied().unwrap_or(0)
     }
 
-    fn evictable(&self, newcomer: IpAddr) -> Option<u64> {
-        let own = self.of(&newcomer);
-        let oldest_of_most = |(number, of): &(&u64, &Connection)| (self.of(&of.from), Reverse(**number));
-        let idle = self.open.iter().filter(|(_, of)| of.activity.is_idle() && self.of(&of.from) >= own);
-        let busy = || self.open.iter().filter(|(_, of)| self.of(&of.from) > own + 1);
+    fn find_evictable(&self, new_address: IpAddr) -> Option<u64> {
+        let own = self.count_from(&new_address);
+        let oldest_of_most =
+            |(number, connection): &(&u64, &Connection)| (self.count_from(&connection.from), Reverse(**number));
+        let idle = self
+            .open
+            .iter()
+            .filter(|(_, connection)| connection.activity.is_idle() && self.count_from(&connection.from) >= own);
+        let busy = || self.open.iter().filter(|(_, connection)| self.count_from(&connection.from) > own + 1);
         let evicted = idle.max_by_key(oldest_of_most).or_else(|| busy().max_by_key(oldest_of_most));
         evicted.map(|(number, _)| *number)
     }
@@ -136,9 +139,9 @@ impl Activity {
     }
 }
 
-impl Slot {
-    /// Counts the connection for that address from now on: a proxy passes requests of many clients on.
-    pub fn count_for(&self, client: IpAddr) {
+impl ConnectionGuard {
+    /// Counts the connection for that address from now on: one connection of a proxy carries requests of many clients.
+    pub fn count_for_client(&self, client: IpAddr) {
         let client = subnet(client);
         let mut connections = self.limiter.connections();
         let Some(connection) = connections.open.get_mut(&self.number) else { return };
@@ -147,14 +150,14 @@ impl Slot {
         *connections.by_address.entry(client).or_default() += 1;
     }
 
-    pub fn request(&self) -> InWork {
+    pub fn start_request(&self) -> ActiveRequest {
         self.connection.activity.requests.fetch_add(1, Relaxed);
-        InWork(self.connection.activity.clone())
+        ActiveRequest(self.connection.activity.clone())
     }
 
-    pub fn body(&self) -> Receiving {
+    pub fn start_body(&self) -> IncompleteBody {
         self.connection.activity.receiving.fetch_add(1, Relaxed);
-        Receiving(self.connection.activity.clone())
+        IncompleteBody(self.connection.activity.clone())
     }
 
     pub fn has_request(&self) -> bool {
@@ -165,25 +168,24 @@ impl Slot {
         self.connection.activity.clone()
     }
 
-    /// Cancelling the token closes the connection.
-    pub fn close(&self) -> &CancellationToken {
+    pub fn close_token(&self) -> &CancellationToken {
         &self.connection.close
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.limiter.connections().remove(self.number);
     }
 }
 
-impl Drop for InWork {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.requests.fetch_sub(1, Relaxed);
     }
 }
 
-impl Drop for Receiving {
+impl Drop for IncompleteBody {
     fn drop(&mut self) {
         self.0.receiving.fetch_sub(1, Relaxed);
     }
@@ -197,75 +199,75 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    fn is_closed(slot: &Slot) -> bool {
-        slot.close().is_cancelled()
+    fn is_closed(guard: &ConnectionGuard) -> bool {
+        guard.close_token().is_cancelled()
     }
 
-    fn closed(slots: &[Slot]) -> Vec<bool> {
-        slots.iter().map(is_closed).collect()
+    fn closed(guards: &[ConnectionGuard]) -> Vec<bool> {
+        guards.iter().map(is_closed).collect()
     }
 
     #[test]
     fn a_new_connection_replaces_the_oldest_idle_one() {
         let limiter = Arc::new(ConnectionLimiter::new(3));
-        let slots: Vec<Slot> = (0..3).map(|_| limiter.admit(from(1)).unwrap()).collect();
-        let _in_work = slots[0].request();
+        let guards: Vec<ConnectionGuard> = (0..3).map(|_| limiter.admit(from(1)).unwrap()).collect();
+        let _active = guards[0].start_request();
         let newcomer = limiter.admit(from(1)).unwrap();
-        assert_eq!(closed(&slots), [false, true, false]);
+        assert_eq!(closed(&guards), [false, true, false]);
         assert!(!is_closed(&newcomer));
         // A closed connection makes no room a second time.
-        drop(slots);
+        drop(guards);
         assert_eq!(limiter.connections().open.len(), 1);
-        assert_eq!(limiter.connections().of(&from(1)), 1);
+        assert_eq!(limiter.connections().count_from(&from(1)), 1);
     }
 
     #[test]
     fn the_address_with_the_most_gives_way_and_a_small_one_keeps_what_it_has() {
         let limiter = Arc::new(ConnectionLimiter::new(4));
         let small = limiter.admit(from(2)).unwrap();
-        let many: Vec<Slot> = (0..3).map(|_| limiter.admit(from(1)).unwrap()).collect();
-        let _newcomers: Vec<Slot> = (0..100).map(|_| limiter.admit(from(1)).unwrap()).collect();
+        let many: Vec<ConnectionGuard> = (0..3).map(|_| limiter.admit(from(1)).unwrap()).collect();
+        let _newcomers: Vec<ConnectionGuard> = (0..100).map(|_| limiter.admit(from(1)).unwrap()).collect();
         assert!(!is_closed(&small) && many.iter().all(is_closed));
     }
 
     #[test]
     fn when_all_are_being_answered_each_address_has_its_share() {
         let limiter = Arc::new(ConnectionLimiter::new(4));
-        let slots: Vec<Slot> = (0..4).map(|_| limiter.admit(from(1)).unwrap()).collect();
-        let _in_work: Vec<InWork> = slots.iter().map(Slot::request).collect();
+        let guards: Vec<ConnectionGuard> = (0..4).map(|_| limiter.admit(from(1)).unwrap()).collect();
+        let _active: Vec<ActiveRequest> = guards.iter().map(ConnectionGuard::start_request).collect();
         assert!(limiter.admit(from(1)).is_none(), "it has them all");
         let first = limiter.admit(from(2)).unwrap();
-        let _first = first.request();
+        let _first = first.start_request();
         let second = limiter.admit(from(2)).unwrap();
-        let _second = second.request();
-        assert_eq!(closed(&slots), [true, true, false, false]);
+        let _second = second.start_request();
+        assert_eq!(closed(&guards), [true, true, false, false]);
         assert!(limiter.admit(from(2)).is_none(), "half of them");
     }
 
     #[test]
     fn a_connection_counts_for_the_client_of_its_last_request() {
         let limiter = Arc::new(ConnectionLimiter::new(4));
-        let slots: Vec<Slot> = (0..4).map(|_| limiter.admit(from(1)).unwrap()).collect();
-        slots[0].count_for(from(7));
-        slots[1..].iter().for_each(|slot| slot.count_for(from(8)));
+        let guards: Vec<ConnectionGuard> = (0..4).map(|_| limiter.admit(from(1)).unwrap()).collect();
+        guards[0].count_for_client(from(7));
+        guards[1..].iter().for_each(|guard| guard.count_for_client(from(8)));
         let _newcomer = limiter.admit(from(1)).unwrap();
-        assert_eq!(closed(&slots), [false, true, false, false]);
-        drop(slots);
+        assert_eq!(closed(&guards), [false, true, false, false]);
+        drop(guards);
         assert_eq!(limiter.connections().by_address.len(), 1);
     }
 
     #[test]
     fn an_incomplete_body_and_an_unread_answer_are_idle() {
         let limiter = Arc::new(ConnectionLimiter::new(3));
-        let slots: Vec<Slot> = (0..3).map(|_| limiter.admit(from(1)).unwrap()).collect();
-        let _in_work: Vec<InWork> = slots.iter().map(Slot::request).collect();
-        let body = slots[1].body();
-        slots[2].activity().set_stalled(true);
+        let guards: Vec<ConnectionGuard> = (0..3).map(|_| limiter.admit(from(1)).unwrap()).collect();
+        let _active: Vec<ActiveRequest> = guards.iter().map(ConnectionGuard::start_request).collect();
+        let body = guards[1].start_body();
+        guards[2].activity().set_stalled(true);
         let _first = limiter.admit(from(1)).unwrap();
-        assert_eq!(closed(&slots), [false, true, false]);
+        assert_eq!(closed(&guards), [false, true, false]);
         drop(body);
         limiter.close_idle();
-        assert_eq!(closed(&slots), [false, true, true]);
-        assert!(slots[1].has_request() && slots[2].has_request());
+        assert_eq!(closed(&guards), [false, true, true]);
+        assert!(guards[1].has_request() && guards[2].has_request());
     }
 }

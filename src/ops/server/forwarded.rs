@@ -4,26 +4,26 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, HeaderName};
 
-use crate::base::subnets::Subnets;
+use engine::base::subnets::Subnets;
 
 /// Each proxy appends the address of its own client.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Returns the rightmost address that is no trusted proxy's. Its proxy names it, and a client can invent only addresses to the left.
-/// Without a trusted proxy, it is the peer.
-pub(super) fn client(headers: &HeaderMap, peer: IpAddr, proxies: &Subnets) -> IpAddr {
+/// Returns the rightmost address that is no trusted proxy's: a client can invent only addresses to its left. Without a trusted proxy, it
+/// is the peer.
+pub(super) fn client_address(headers: &HeaderMap, peer: IpAddr, proxies: &Subnets) -> IpAddr {
     let mut client = peer.to_canonical();
     let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
     let mut hops = lines.flat_map(|line| line.to_str().unwrap_or("?").rsplit(','));
     while proxies.contains(client) {
         // Text that is no address ends the chain.
-        let Some(hop) = hops.next().and_then(|hop| address(hop.trim())) else { break };
+        let Some(hop) = hops.next().and_then(|hop| parse_address(hop.trim())) else { break };
         client = hop;
     }
     client
 }
 
-fn address(hop: &str) -> Option<IpAddr> {
+fn parse_address(hop: &str) -> Option<IpAddr> {
     let with_port = || hop.parse::<SocketAddr>().ok().map(|address| address.ip());
     let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
     hop.parse::<IpAddr>().ok().or_else(with_port).or_else(bracketed).map(|address| address.to_canonical())
@@ -40,7 +40,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         lines.for_each(|(name, value)| _ = headers.append(name, value));
         let proxies = Subnets::parse("10.0.0.0/8,::1").unwrap();
-        client(&headers, peer.parse().unwrap(), &proxies).to_string()
+        client_address(&headers, peer.parse().unwrap(), &proxies).to_string()
     }
 
     #[test]

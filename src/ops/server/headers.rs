@@ -1,10 +1,10 @@
-//! The headers that every answer has.
+//! Headers of every answer.
 
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 
-/// Browsers guess no type, keep no copy, and show the answer in no other page. A handler may set another value.
+/// A handler may set other values.
 const HEADERS: [(HeaderName, &str); 4] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (CACHE_CONTROL, "no-store"),
@@ -12,7 +12,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
 ];
 
-pub(super) fn complete(headers: &mut HeaderMap) {
+pub(super) fn add_default_headers(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }

@@ -1,4 +1,4 @@
-//! Panics of requests: they are counted and logged, and end nothing else.
+//! Counts and logs panics of requests.
 
 use std::sync::LazyLock;
 
@@ -6,11 +6,11 @@ use prometheus_client::metrics::counter::Counter;
 
 static PANICS: LazyLock<Counter> = LazyLock::new(Counter::default);
 
-pub(in super::super) fn counter() -> Counter {
+pub(in super::super) fn panic_counter() -> Counter {
     PANICS.clone()
 }
 
-pub(super) fn note(path: &str, error: &str) {
+pub(super) fn record_panic(path: &str, error: &str) {
     PANICS.inc();
     tracing::error!(path, error, "a request panicked: the process goes on");
 }

@@ -1,4 +1,4 @@
-//! A connection's bytes, with a note if its client stops reading them.
+//! A TCP stream that records whether its client has stopped reading.
 
 use std::io;
 use std::pin::Pin;
@@ -11,32 +11,32 @@ use tokio::net::TcpStream;
 
 use super::connections::Activity;
 
-pub(super) struct NotedStream {
+pub(super) struct StallTrackingStream {
     stream: TokioIo<TcpStream>,
     activity: Arc<Activity>,
 }
 
-impl NotedStream {
+impl StallTrackingStream {
     pub fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
         Self { stream: TokioIo::new(stream), activity }
     }
 
-    fn note<T>(&self, written: Poll<T>) -> Poll<T> {
+    fn record_stall<T>(&self, written: Poll<T>) -> Poll<T> {
         self.activity.set_stalled(written.is_pending());
         written
     }
 }
 
-impl Read for NotedStream {
+impl Read for StallTrackingStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl Write for NotedStream {
+impl Write for StallTrackingStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.note(written)
+        self.record_stall(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -57,6 +57,6 @@ impl Write for NotedStream {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.note(written)
+        self.record_stall(written)
     }
 }

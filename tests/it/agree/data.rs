@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::{Connection, SqliteConnection};
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::posts::posts_of;
+use twitter_updater::pipelines::posts::posts_pipeline;
 use twitter_updater::store::{Lifecycle, SqliteStore, export};
 
 use super::{read, table};
@@ -22,7 +22,7 @@ fn each_table_and_column_is_described() {
             (name, rows)
         })
         .collect();
-    let posts = posts_of(&Provider::Twitter);
+    let posts = posts_pipeline(&Provider::Twitter);
     let all = || posts.tables().chain(export::ACCOUNTS).chain(export::EDGES).chain(export::COMMUNITIES);
     let there: BTreeMap<&str, Vec<(String, String)>> = all()
         .map(|table| {

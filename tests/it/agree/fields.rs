@@ -50,7 +50,7 @@ fn has_word(text: &str, word: &str) -> bool {
 fn what_is_stored_is_the_table_field_by_field() {
     let document = read("docs/providers.md");
     let rows = table(&document, "## What is stored, field by field");
-    let columns = read("src/store/rows.rs");
+    let columns = read("crates/store/src/rows.rs");
     let columns = columns.split_once("macro_rules! columns").unwrap().1.split('"').nth(1).unwrap();
     let stored: BTreeSet<&str> =
         columns.split(',').map(|column| column.trim_matches(|c: char| " \\\n".contains(c))).collect();
@@ -62,7 +62,7 @@ fn what_is_stored_is_the_table_field_by_field() {
     // Each field that a cell names is one that the provider's reading names, too.
     let mut named = 0;
     for (column, module) in [(1, "twitter_v1"), (2, "x_v2"), (3, "mastodon"), (4, "bluesky")] {
-        let source = sources(&format!("src/providers/{module}"));
+        let source = sources(&format!("crates/networks/src/providers/{module}"));
         for row in &rows {
             for field in row[column].split('`').flat_map(|part| part.split('.')).filter(|word| is_field(word)) {
                 // In Rust a field is written with underscores, and renamed.

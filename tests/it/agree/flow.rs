@@ -27,7 +27,8 @@ fn each_step_names_files_and_functions_that_are_there() {
         steps
     });
     for step in &steps {
-        let paths: Vec<&str> = quoted(step).filter(|word| word.starts_with("src/")).collect();
+        let paths: Vec<&str> =
+            quoted(step).filter(|word| word.starts_with("src/") || word.starts_with("crates/")).collect();
         let texts: Vec<String> = paths.iter().map(|path| read(path)).collect();
         files += paths.len();
         for word in quoted(step).filter(|word| word.contains("::") && !word.contains(' ')) {
@@ -39,7 +40,7 @@ fn each_step_names_files_and_functions_that_are_there() {
     }
     assert!(files > 25 && functions > 25, "{files} files, {functions} functions");
     // And everywhere else on the page.
-    for word in quoted(&document).filter(|word| word.starts_with("src/")) {
+    for word in quoted(&document).filter(|word| word.starts_with("src/") || word.starts_with("crates/")) {
         let place = root().join(word.trim_end_matches('/'));
         assert!(place.exists(), "{word}");
     }
@@ -50,7 +51,7 @@ fn each_step_names_files_and_functions_that_are_there() {
 fn each_crash_point_is_told() {
     let document = read("docs/architecture.md");
     let way = document.split_once("## One tweet's way\n").unwrap().1.split("\n## ").next().unwrap();
-    let places = read("src/base/failpoint.rs");
+    let places = read("crates/engine/src/base/failpoint.rs");
     let points = places.split_once("POINTS: &[&str] = &[").unwrap().1.split("];").next().unwrap();
     for point in points.split('"').skip(1).step_by(2) {
         assert!(way.contains(&format!("`{point}`")), "{point} is not told");

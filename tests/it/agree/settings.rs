@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use twitter_updater::config::{DEFAULT, DEMO, LIVE, Settings, allowed};
+use twitter_updater::config::{DEFAULT, DEMO, LIVE_SETTINGS, Settings, allowed_values};
 use twitter_updater::model::provider::Provider;
 
 use super::*;
@@ -62,13 +62,13 @@ fn kind(Setting { key, default, .. }: &Setting) -> String {
         toml::Value::Integer(_) if key.ends_with("_bytes") => "bytes".to_owned(),
         toml::Value::Integer(_) => "a whole number".to_owned(),
         toml::Value::Boolean(_) => "`true` or `false`".to_owned(),
-        toml::Value::Float(_) => return allowed(key).unwrap(),
+        toml::Value::Float(_) => return allowed_values(key).unwrap(),
         toml::Value::String(text) if humantime::parse_duration(text).is_ok() => "a duration".to_owned(),
         toml::Value::String(_) if key.ends_with("_file") || key.ends_with("path") => "a file".to_owned(),
         toml::Value::String(_) => words(key).unwrap_or("a text".to_owned()),
         other => panic!("{key} = {other:?}: of which kind?"),
     };
-    allowed(key).map_or(kind.clone(), |allowed| format!("{kind}, {allowed}"))
+    allowed_values(key).map_or(kind.clone(), |allowed_values| format!("{kind}, {allowed_values}"))
 }
 
 /// Its name in the environment.
@@ -87,7 +87,7 @@ fn reference() -> String {
         }
         for setting in &settings {
             let Setting { key, default, says } = setting;
-            let live = if LIVE.contains(&key.as_str()) { "live" } else { "restart" };
+            let live = if LIVE_SETTINGS.contains(&key.as_str()) { "live" } else { "restart" };
             writeln!(text, "#### `{key}`\n").unwrap();
             writeln!(text, "{}", says.replace('<', "&lt;")).unwrap();
             writeln!(text, "- {}; default `{default}`; {live}; `{}`\n", kind(setting), variable(key)).unwrap();
@@ -190,10 +190,10 @@ fn what_may_change_live_is_marked() {
         }
         marked = line == "# Live.";
     }
-    assert_eq!(live.into_iter().collect::<BTreeSet<_>>(), LIVE.map(str::to_owned).into());
+    assert_eq!(live.into_iter().collect::<BTreeSet<_>>(), LIVE_SETTINGS.map(str::to_owned).into());
     let document = read(DOCUMENT);
     let listed: BTreeSet<_> = table(&document, "## Live tuning").iter().map(|row| row[0]).collect();
-    assert_eq!(listed, LIVE.into());
+    assert_eq!(listed, LIVE_SETTINGS.into());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Script};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::quota::{
-    Budget, ChargedReads, Counted, DAY_MS, EmbeddedLedger, Ledger, LedgerError, Period, Span,
+    Budget, ChargedReads, CountedReads, DAY_MS, EmbeddedLedger, Ledger, LedgerError, Period, Span,
 };
 
 use crate::support::memory_ledger::MemoryLedger;
@@ -28,7 +28,7 @@ const START: Millis = 22_311 * DAY_MS - 200_000;
 trait Clocked {
     async fn reserve(&self, now: Millis, call: &str, ids: &[String], budget: &Budget) -> Vec<bool>;
     async fn settle(&self, now: Millis, call: &str, charged: &ChargedReads, budget: &Budget);
-    async fn counted(&self, now: Millis, per: Period) -> Counted;
+    async fn counted(&self, now: Millis, per: Period) -> CountedReads;
 }
 
 #[async_trait]
@@ -41,7 +41,7 @@ impl Clocked for EmbeddedLedger {
         self.charge_at(now, call, charged, budget).await.unwrap();
     }
 
-    async fn counted(&self, now: Millis, per: Period) -> Counted {
+    async fn counted(&self, now: Millis, per: Period) -> CountedReads {
         self.counted_at(now, per).await.unwrap()
     }
 }
@@ -70,10 +70,10 @@ impl Clocked for InMemory {
         self.ledger.charge(call, charged, budget).await.unwrap();
     }
 
-    async fn counted(&self, now: Millis, per: Period) -> Counted {
+    async fn counted(&self, now: Millis, per: Period) -> CountedReads {
         self.set(now);
-        let counted: Result<Counted, LedgerError> = self.ledger.counted(per).await;
-        Counted { now, ..counted.unwrap() }
+        let counted: Result<CountedReads, LedgerError> = self.ledger.counted_reads(per).await;
+        CountedReads { now, ..counted.unwrap() }
     }
 }
 
@@ -85,10 +85,10 @@ struct OnRedis {
 
 /// A script as the ledger builds it.
 fn script(own: &str) -> Script {
-    let common = include_str!("../../../src/base/backend/common.lua");
+    let common = include_str!("../../../crates/engine/src/base/backend/common.lua");
     let set = common.replace("redis.call('TIME')", "{ 0, redis.call('GET', key('clock')) * 1000 }");
     assert_ne!(common, set, "the clock is read elsewhere now");
-    Script::new(&format!("{set}\n{}\n{own}", include_str!("../../../src/quota/lua/reads.lua")))
+    Script::new(&format!("{set}\n{}\n{own}", include_str!("../../../crates/engine/src/quota/lua/reads.lua")))
 }
 
 impl OnRedis {
@@ -118,7 +118,7 @@ impl Clocked for OnRedis {
     async fn reserve(&self, now: Millis, call: &str, ids: &[String], budget: &Budget) -> Vec<bool> {
         let [per, from_day] = length(budget.per);
         let head = [call.to_owned(), budget.reads.to_string(), per, from_day, budget.margin.to_string()];
-        let own = include_str!("../../../src/quota/lua/reserve.lua");
+        let own = include_str!("../../../crates/engine/src/quota/lua/reserve.lua");
         let granted: String = self.run(now, own, [&head[..], ids].concat()).await;
         granted.bytes().map(|granted| granted == b'1').collect()
     }
@@ -129,16 +129,16 @@ impl Clocked for OnRedis {
         let mut args = vec![call.to_owned(), per, from_day, budget.margin.to_string(), count];
         args.extend(charged.unread.iter().cloned());
         args.extend(charged.edited.iter().flat_map(|(asked, read)| [asked.clone(), read.clone()]));
-        let own = include_str!("../../../src/quota/lua/charge_reads.lua");
+        let own = include_str!("../../../crates/engine/src/quota/lua/charge_reads.lua");
         self.run::<redis::Value>(now, own, args).await;
     }
 
-    async fn counted(&self, now: Millis, per: Period) -> Counted {
-        let own = include_str!("../../../src/quota/lua/counted.lua");
+    async fn counted(&self, now: Millis, per: Period) -> CountedReads {
+        let own = include_str!("../../../crates/engine/src/quota/lua/counted.lua");
         let [per, _] = length(per);
         let told: (Millis, std::collections::BTreeMap<i64, u64>, String, u64) = self.run(now, own, vec![per]).await;
         let (now, by_day, number, reads) = told;
-        Counted { now, by_day, part: number.parse().ok().map(|number| (number, reads)) }
+        CountedReads { now, by_day, part: number.parse().ok().map(|number| (number, reads)) }
     }
 }
 
@@ -259,14 +259,14 @@ async fn play(ledger: &dyn Clocked, budget: &Budget, steps: &[Step]) {
             // Edits that nobody could know of before are counted beyond it: for both days, around midnight.
             let beyond = 2 * bill.iter().filter(|(id, _)| id.contains('v')).count() as u64;
             assert!(
-                counted.of(span) <= budget.reads + beyond,
+                counted.reads_in(span) <= budget.reads + beyond,
                 "{:?} of {} in {span:?}",
-                counted.of(span),
+                counted.reads_in(span),
                 budget.reads
             );
             let charged =
                 bill.iter().filter(|(_, day)| matches!(span, Span::Days(from, to) if (from..to).contains(day)));
-            assert!(charged.count() as u64 <= counted.of(span) || matches!(span, Span::Part(..)));
+            assert!(charged.count() as u64 <= counted.reads_in(span) || matches!(span, Span::Part(..)));
         }
     }
 }

@@ -8,18 +8,20 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Lane, NewJob, Stats};
-use twitter_updater::engine::schedule::Known;
+use twitter_updater::engine::schedule::ScheduledItem;
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
 use twitter_updater::model::post::TweetId;
-use twitter_updater::ops::report::plan::Fill;
-use twitter_updater::ops::report::status::{Status, table};
-use twitter_updater::pipelines::kind::Words;
+use twitter_updater::ops::report::plan::RequestFill;
+use twitter_updater::ops::report::status::{Status, render_table};
+use twitter_updater::pipelines::kind::ItemWords;
 use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
-use twitter_updater::pipelines::refresh::{Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::refresh::{FailureTracker, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::x_v2::{CAPABILITIES, XV2, XV2Options};
-use twitter_updater::quota::{Budget, Credential, CredentialKind, Credentials, DAY_MS, EmbeddedLedger, Period, Reads};
+use twitter_updater::quota::{
+    Budget, BudgetStatus, Credential, CredentialKind, Credentials, DAY_MS, EmbeddedLedger, Period,
+};
 use twitter_updater::simulator::{self, Fault, Running, SimulatorOptions};
 use twitter_updater::store::{Lifecycle, SqliteStore};
 
@@ -91,11 +93,11 @@ impl World {
             metrics: metrics.clone(),
             wave: Reloadable::new(None),
             fan_out: Vec::new(),
-            suspicions: Suspicions::default(),
+            failure_tracker: FailureTracker::default(),
         };
         let made_at = wall_ms() - 2 * DAY_MS;
-        let item = Known::new("", Some(made_at));
-        let (lane, _) = handler.schedule.in_force().next(&item, wall_ms()).unwrap();
+        let item = ScheduledItem::new("", Some(made_at));
+        let (lane, _) = handler.schedule.current_schedule().next(&item, wall_ms()).unwrap();
         let ids = (0..posts).map(|n| TweetId::at(made_at + i64::from(n), n).to_string());
         let jobs: Vec<NewJob> = ids.map(|id| NewJob { id, lane: lane.clone(), due: 0.into() }).collect();
         queue.schedule(&jobs).await.unwrap();
@@ -104,7 +106,7 @@ impl World {
         let worker = Worker {
             name: "worker".to_owned(),
             queue: queue.clone(),
-            handling: Handling::Metered(Arc::new(handler), credentials.clone()),
+            handling: HandlerKind::Metered(Arc::new(handler), credentials.clone()),
             claims: claims.into(),
             early: 0.0.into(),
             concurrency: 4.into(),
@@ -116,8 +118,8 @@ impl World {
         Self { api, queue, store, credentials, budget, metrics, stop, working, _folder: folder }
     }
 
-    async fn reads(&self) -> Reads {
-        self.credentials.reads().await.unwrap().unwrap()
+    async fn reads(&self) -> BudgetStatus {
+        self.credentials.budget_status().await.unwrap().unwrap()
     }
 
     /// Posts that X charges for.
@@ -163,9 +165,9 @@ async fn a_thousand_reads_are_a_thousand_and_more_when_it_is_raised() {
     assert_eq!((stats.due, stats.delayed, stats.dead), (330, 1_330, 0));
     let accounts = world.credentials.statuses(CAPABILITIES.endpoint).await.unwrap();
     assert_eq!(accounts[0].parked_for_ms, 0, "no credential rests for it");
-    let fill = Fill::of(CAPABILITIES, Duration::from_secs(5), 0.1);
+    let fill = RequestFill::new(CAPABILITIES, Duration::from_secs(5), 0.1);
     let ages: AgeTable = "1d: 1h".parse().unwrap();
-    let status = table(&Status::new(stats, accounts, fill, (Words::POSTS, &ages)).with_reads(Some(reads)));
+    let status = render_table(&Status::new(stats, accounts, fill, (ItemWords::POSTS, &ages)).with_reads(Some(reads)));
     assert!(status.contains("SPENT, nothing is read until the reset: 1,000 of 1,000 posts read since"), "{status}");
     // No call goes out while it is spent: a worker asks the ledger, and that is all.
     let calls = world.api.counters().requests;

@@ -77,7 +77,7 @@ fn what_cannot_be_is_one_line_that_names_the_place() {
         ),
         ("", &[("twitter.bearer_token", "Bearer canary")], &["twitter.bearer_token has white space", "Bearer"]),
         ("", &[("log.level", "loud")], &["log.level", "loud"]),
-        ("", &[("log.level", "info,twitter_updater::engine::worker=loud")], &["log.level"]),
+        ("", &[("log.level", "info,lease_lanes::worker=loud")], &["log.level"]),
         ("", &[("log.format", "xml")], &["log.format", "xml"]),
         ("", &[("twitter.api", "localhost:1234")], &["twitter.api"]),
         ("", &[("twitter.api", "https://me:canary@127.0.0.1")], &["twitter.api"]),
@@ -187,7 +187,7 @@ fn only_twitter_itself_needs_a_credential() {
 #[test]
 fn levels_and_filters_are_good() {
     let home = Home::new();
-    for level in ["error", "WARN", "info,twitter_updater::engine::worker=debug", "off", "warn, sqlx=off"] {
+    for level in ["error", "WARN", "info,lease_lanes::worker=debug", "off", "warn, sqlx=off"] {
         let output = run(&["check"], &home.settings(&[("log.level", level)]));
         assert_eq!(output.status.code(), Some(0), "{level}: {}", text(&output.stderr));
     }

@@ -184,14 +184,14 @@ fn an_empty_file_of_accounts_and_a_wrong_word_are_no_success() {
     for arguments in
         [&["enqueue", "--accounts", &empty][..], &["accounts", "follow", &empty], &["community", "seed", "c", &empty]]
     {
-        says_one_line(&run(arguments, &settings), 65, "empty.txt is empty: it names no account");
+        says_one_line(&run(arguments, &settings), 65, "empty.txt is empty: write one account per line");
     }
     // The file of our own export names its column.
     let exported = home.file("exported.csv", "id\n12\n");
     for arguments in [&["enqueue", "--accounts", &exported][..], &["community", "seed", "c", &exported]] {
         let output = run(arguments, &settings);
         let said = (output.status.code(), text(&output.stderr));
-        assert_eq!(said, (Some(0), "line 1: skipped, it names the columns\n".to_owned()), "{arguments:?}");
+        assert_eq!(said, (Some(0), "line 1: skipped: it names the columns\n".to_owned()), "{arguments:?}");
     }
     // Ours, too: an x is before the ids, and a description goes on over lines.
     let accounts = "id,state,description\nx12,live,\"a\n{\n13\n\"\nx14,live,\"b\"\n";
@@ -209,14 +209,14 @@ fn an_empty_file_of_accounts_and_a_wrong_word_are_no_success() {
     let output = run(&["enqueue", "--accounts", &future], &settings);
     assert!(output.status.code() == Some(65) && text(&output.stderr).contains("a date in the future"), "{output:?}");
     says_one_line(&run(&["export", "foo"], &settings), 64, "there is no table \"foo\"");
-    says_one_line(
-        &run(&["status", "--pipeline", "tweet:update"], &settings),
-        64,
-        "status takes no --pipeline: it prints",
-    );
+    for arguments in [["status", "--pipeline", "tweet:update"], ["pause", "--wait", "5s"]] {
+        let refused = run(&arguments, &settings);
+        let says = format!("unexpected argument '{}' found", arguments[1]);
+        assert!(refused.status.code() == Some(64) && text(&refused.stderr).contains(&says), "{refused:?}");
+    }
     says_one_line(&run(&["export", "posts", "--format", "lines"], &settings), 64, "--format lines is for ids and raw");
     for word in ["open", "yes"] {
-        let says = format!("{word:?} is no decision: write member, outside or candidate");
+        let says = format!("{word:?} is not a decision: write member, outside or candidate");
         says_one_line(&run(&["community", "decide", "c", "1", word, "--why", "so"], &settings), 64, &says);
     }
     for arguments in [&["community", "decide", "c", "@nobody", "member"][..], &["community", "why", "c", "@nobody"]] {
@@ -229,7 +229,7 @@ fn an_empty_file_of_accounts_and_a_wrong_word_are_no_success() {
     assert!(divided.status.success() && text(&divided.stdout).contains("           0            0.0\n"), "{divided:?}");
     let edges = run(&["export", "edges"], &settings);
     assert!(edges.status.success() && text(&edges.stderr).contains("there are more: --pipeline friends:twitter"));
-    let of = |pipeline| text(&run(&["--pipeline", pipeline, "credentials"], &settings).stdout);
+    let of = |pipeline| text(&run(&["credentials", "--pipeline", pipeline], &settings).stdout);
     assert!(of("tweet:update").contains("statuses/lookup") && of("friends:twitter").contains("friends/ids"));
 }
 

@@ -66,7 +66,7 @@ fn who_only_looks_makes_no_file() {
             69,
             &format!("there is no file {} (queue.embedded.path)", home.path("home.db").display()),
         );
-        says_one_line(&output, 69, "name it with --config or TWITTER_UPDATER_CONFIG");
+        says_one_line(&output, 69, "name your configuration with --config or TWITTER_UPDATER_CONFIG");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
     for arguments in [&["plan", "--tweets-per-day", "1000"][..], &["check"]] {

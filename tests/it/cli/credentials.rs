@@ -122,7 +122,7 @@ async fn workers_park_and_a_check_frees(home: &Home, more: &[(&str, &str)]) {
     // All is well.
     assert!(api.set_standing("revoked", Standing::Good));
     let well = credentials(&["--check"], &file, &worker, 0);
-    assert!(row(well.split_once("\ncheck\n").unwrap().1, "revoked").ends_with("was parked, is free again"), "{well}");
+    assert!(row(well.split_once("\ncheck\n").unwrap().1, "revoked").ends_with("parked before, usable again"), "{well}");
     assert!(!text(&run(&["--config", &file, "status"], &operator).stdout).contains("parked credentials"));
     assert_eq!(api.counters().requests, looked_up + 6, "a check makes one lookup with each credential that works");
 }

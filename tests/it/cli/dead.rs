@@ -26,14 +26,14 @@ impl Graveyard {
         let queue = EmbeddedQueue::open(&home.path("home.db"), NAMESPACE, patience).await.unwrap();
         let store = SqliteStore::open(&home.path("home.db"), patience).await.unwrap();
         let dead: Vec<_> = ids.iter().map(|id| (id.clone(), format!("why\n{id}"))).collect();
-        store.bury(NAMESPACE, wall_ms(), &dead).await.unwrap();
+        store.mark_dead(NAMESPACE, wall_ms(), &dead).await.unwrap();
         let graveyard = Self { home, queue, store, ids };
         graveyard.queue.forget(&graveyard.ids).await.unwrap();
-        graveyard.bury_in_the_queue(&dead).await;
+        graveyard.mark_dead_in_queue(&dead).await;
         graveyard
     }
 
-    async fn bury_in_the_queue(&self, dead: &[(String, String)]) {
+    async fn mark_dead_in_queue(&self, dead: &[(String, String)]) {
         let taken = self.queue.adopt("bury", &dead.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), MINUTES).await;
         let verdict = |(id, reason): &(String, String)| {
             let job = twitter_updater::engine::queue::Job {
@@ -44,7 +44,7 @@ impl Graveyard {
                 failures: 0,
                 order: Default::default(),
             };
-            (job, Verdict::Bury { reason: reason.clone() })
+            (job, Verdict::MarkDead { reason: reason.clone() })
         };
         let verdicts: Vec<_> = dead.iter().map(verdict).collect();
         assert_eq!(self.queue.settle(&taken.unwrap().fence, &verdicts, &[]).await.unwrap().settled, dead.len() as u64);
@@ -93,7 +93,7 @@ async fn they_are_listed_with_their_reasons() {
 
     // A wiped queue: the store still knows them. And one that the queue alone knows.
     graves.queue.forget(&graves.ids).await.unwrap();
-    graves.bury_in_the_queue(&[("4711".to_owned(), "who knows".to_owned())]).await;
+    graves.mark_dead_in_queue(&[("4711".to_owned(), "who knows".to_owned())]).await;
     let list = graves.list(&[]);
     assert_eq!((&list["in_store"], &list["in_queue"]), (&Value::from(5), &Value::from(1)));
     assert_eq!(list["dead"].as_array().unwrap().len(), 6);
@@ -114,13 +114,13 @@ async fn one_is_shown_wherever_it_is() {
     assert!(graves.dead(&["show", id]).1.contains("queue          nowhere"));
     assert_eq!(graves.dead(&["retry", id]).0, 0);
     let (_, out, _) = graves.dead(&["show", id]);
-    assert!(out.contains("delayed in the lane 18m, due ") && out.contains("store          live"), "{out}");
+    assert!(out.contains("waiting in the lane 18m, due ") && out.contains("store          live"), "{out}");
     let (_, out, _) = graves.dead(&["show", id, "--json"]);
     let shown: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&shown["stored"]["state"], &shown["places"][0]["delayed"]["lane"]), (&"live".into(), &"18m".into()));
     let (code, out, error) = graves.dead(&["show", "77"]);
     assert_eq!((code, &*out), (65, ""));
-    assert_eq!(error, "twitter-updater: 77: neither the queue nor the store knows it\n");
+    assert_eq!(error, "twitter-updater: 77: neither the queue nor the store has it\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -139,7 +139,7 @@ async fn the_retried_live_again_and_are_due_now() {
     assert_eq!((code, &acted["already"], &acted["refused"]), (65, &1.into(), &1.into()));
     assert_eq!((&acted["refusals"][0]["id"], acted["refusals"].as_array().unwrap().len()), (&"77".into(), 1));
     graves.queue.forget(std::slice::from_ref(two)).await.unwrap();
-    graves.bury_in_the_queue(&[(two.clone(), "why".to_owned())]).await;
+    graves.mark_dead_in_queue(&[(two.clone(), "why".to_owned())]).await;
     assert_eq!(graves.dead(&["retry", two]).1, "1 retried, 0 were not dead, 0 refused\n");
     // In neither place of the queue any more: lost with a wipe.
     graves.queue.forget(std::slice::from_ref(two)).await.unwrap();
@@ -160,11 +160,11 @@ async fn the_dropped_have_ended_and_left() {
     assert_eq!(graves.queue.locate(std::slice::from_ref(one)).await.unwrap(), [vec![]]);
     assert_eq!(graves.dead(&["drop", one]).1, "0 dropped, 1 had ended already, 0 refused\n");
     // Cut off after the store: the queue still has it among the dead.
-    graves.bury_in_the_queue(&[(one.clone(), "why".to_owned())]).await;
+    graves.mark_dead_in_queue(&[(one.clone(), "why".to_owned())]).await;
     assert_eq!(graves.dead(&["drop", one]).1, "1 dropped, 0 had ended already, 0 refused\n");
     // Wiped from the queue, and known to the queue alone.
     graves.queue.forget(std::slice::from_ref(two)).await.unwrap();
-    graves.bury_in_the_queue(&[("4711".to_owned(), "who knows".to_owned())]).await;
+    graves.mark_dead_in_queue(&[("4711".to_owned(), "who knows".to_owned())]).await;
     assert_eq!(graves.dead(&["drop", two, "4711"]).1, "2 dropped, 0 had ended already, 0 refused\n");
     assert_eq!(graves.stored("4711").await.state, ItemState::Ended);
     let stats = graves.queue.stats().await.unwrap();
@@ -185,10 +185,10 @@ async fn who_is_not_dead_is_refused_with_the_reason() {
     assert_eq!((code, &*out), (65, "1 dropped, 0 had ended already, 3 refused\n"), "the good one is done");
     let lines: Vec<_> = error.lines().collect();
     assert_eq!(lines[0], format!("twitter-updater: {live}: it is not dead but live"));
-    assert_eq!(lines[1], "twitter-updater: 12: neither the queue nor the store knows it");
+    assert_eq!(lines[1], "twitter-updater: 12: neither the queue nor the store has it");
     assert!(lines[2].starts_with("twitter-updater: x1: the id has a character that is not a digit"), "{error}");
     let (code, _, error) = graves.dead(&["retry", ended]);
-    assert!(code == 65 && error.contains("its life has ended; enqueue it"), "{error}");
+    assert!(code == 65 && error.contains("its tracking has ended; enqueue it"), "{error}");
     assert_eq!(graves.stored(live).await.state, ItemState::Live);
 }
 
@@ -198,7 +198,7 @@ async fn all_of_them_page_by_page() {
         let graves = Graveyard::new(1_200).await;
         // A third is known to the store alone.
         graves.queue.forget(&graves.ids[..400]).await.unwrap();
-        graves.bury_in_the_queue(&[("4711".to_owned(), "who knows".to_owned())]).await;
+        graves.mark_dead_in_queue(&[("4711".to_owned(), "who knows".to_owned())]).await;
         let (code, out, error) = graves.dead(&[act, "--all"]);
         assert!(code == 0 && out.starts_with(&format!("1201 {says}, 0 ")), "{out}{error}");
         for id in ["4711", &graves.ids[0], &graves.ids[1_199]] {
@@ -217,7 +217,7 @@ async fn the_words_of_a_reason_choose() {
     let graveyard = Graveyard::new(3).await;
     // One that only the queue knows.
     let stray = id_aged(MINUTE, 77);
-    graveyard.bury_in_the_queue(&[(stray.clone(), "HTTP 403 of a stray".to_owned())]).await;
+    graveyard.mark_dead_in_queue(&[(stray.clone(), "HTTP 403 of a stray".to_owned())]).await;
     let (code, out, error) = graveyard.dead(&["drop", "--reason", "http 403"]);
     assert!(code == 0 && out.starts_with("1 "), "{out} {error}");
     let words = format!("WHY {}", graveyard.ids[1]);

@@ -131,7 +131,7 @@ fn with_accounts_it_shows_what_changed_of_them_and_the_script_has_it() {
     }
     let output = run(&["demo", "--accounts", "--for", "8s", "--tweets", "200", "--ops", "off"], &short);
     let printed = text(&output.stdout);
-    for says in ["\naccounts  ", "\nchanges found  ", "and what changed of it:\n", " after it happened)"] {
+    for says in ["\naccounts  ", "\nchanges found  ", "and its changes:\n", " after the change)"] {
         assert!(printed.contains(says), "{says:?}: {printed}");
     }
 }

@@ -9,8 +9,8 @@ use secrecy::SecretString;
 use sqlx::{Connection, Executor};
 use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::export::{ExportState, ITEMS, POSTS, Tables, Wanted};
-use twitter_updater::store::{NewItem, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
+use twitter_updater::store::export::{ExportFilter, ExportState, ExportTables, ITEMS, POSTS};
+use twitter_updater::store::{Finding, NewItem, Observation, PostgresStore, SqliteStore, Store, Way};
 
 use super::*;
 use crate::support::postgres;
@@ -40,7 +40,7 @@ fn post(n: u32) -> Tweet {
 /// So many posts, each seen twice; and one of ten that nobody ever found.
 async fn fill(store: &dyn Store, count: u32) {
     store.migrate().await.unwrap();
-    let way = Way { source: "ids.txt".to_owned(), ..Way::of("enqueue") };
+    let way = Way { source: "ids.txt".to_owned(), ..Way::new("enqueue") };
     let all: Vec<u32> = (0..count).map(|n| (n * 7_919) % count).collect(); // in no order
     for chunk in all.chunks(1_000) {
         let new =
@@ -48,11 +48,11 @@ async fn fill(store: &dyn Store, count: u32) {
         store.record(NAMESPACE, T, &way, &chunk.iter().map(new).collect::<Vec<_>>()).await.unwrap();
         for at in [T + 1_000, T + 2_000] {
             let seen = |n: &u32| match n % 10 {
-                9 => (Seen::Missing { misses: 1, since: T, reason: None, handle: None }, ItemState::Unavailable),
+                9 => (Finding::Missing { misses: 1, since: T, reason: None, handle: None }, ItemState::Unavailable),
                 _ => {
                     let mut post = post(*n);
                     post.metrics.favorite_count = Some(at - T + i64::from(*n));
-                    (Seen::Found(post), ItemState::Live)
+                    (Finding::Found(post), ItemState::Live)
                 }
             };
             let observed = |n: &u32| {
@@ -60,7 +60,7 @@ async fn fill(store: &dyn Store, count: u32) {
                 Observation {
                     id: n.to_string(),
                     answered_at: at,
-                    seen,
+                    finding: seen,
                     state,
                     next_due: Some(at),
                     follow: None,
@@ -107,13 +107,13 @@ fn export(settings: &Variables, arguments: &[&str]) -> String {
 }
 
 /// The number that a progress display shows is that of the rows.
-async fn assert_row_counts(tables: &dyn Tables) {
+async fn assert_row_counts(tables: &dyn ExportTables) {
     let table = |name: &str| ITEMS.iter().chain(POSTS).find(|table| table.name == name).unwrap();
-    let of = |states: &[ExportState], languages: &[&str]| Wanted {
+    let of = |states: &[ExportState], languages: &[&str]| ExportFilter {
         namespace: NAMESPACE.to_owned(),
         states: states.to_vec(),
         languages: languages.iter().map(|&language| language.to_owned()).collect(),
-        ..Wanted::default()
+        ..ExportFilter::default()
     };
     for (name, wanted, rows) in [
         ("posts", of(&[], &[]), 2_500),
@@ -271,7 +271,7 @@ async fn killed_it_goes_on_over_postgresql() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_is_one_line() {
     let (home, settings) = embedded(10).await;
-    says_one_line(&run(&["export", "tweets"], &settings), 64, "there are posts, metrics");
+    says_one_line(&run(&["export", "tweets"], &settings), 64, "write one of posts, metrics");
     says_one_line(&run(&["export", "posts", "--format", "lines"], &settings), 64, "one column");
     says_one_line(&run(&["export", "posts", "--to", "posts.xlsx"], &settings), 64, "ends in no format");
     for wrong in [&["--format", "xml"][..], &["--state", "alive"], &["--since", "yesterday"]] {

@@ -299,7 +299,7 @@ fn exported_ids_and_addresses_are_taken() {
     let output = home.run(&["enqueue", "--json", &home.file("again.csv", format!("\u{feff}{file}"))]);
     assert_eq!(output.status.code(), Some(65), "{}", text(&output.stderr));
     let said = text(&output.stderr);
-    assert!(said.starts_with("line 1: skipped, it names the columns\n"), "{said}");
+    assert!(said.starts_with("line 1: skipped: it names the columns\n"), "{said}");
     assert!(told(&output).len() == 1 && said.contains("line 6: a handle, not a post's id. For accounts: "), "{said}");
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     let counted = ["lines", "known", "scheduled", "refused"].map(|key| summary[key].as_u64().unwrap());

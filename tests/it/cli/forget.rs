@@ -5,18 +5,18 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, PgConnection};
 use twitter_updater::engine::queue::{EmbeddedQueue, Queue, QueueError};
 use twitter_updater::model::account::Account;
 use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::model::provider::Provider;
-use twitter_updater::ops::forget::{Forget, ForgetError, QueuesOf};
+use twitter_updater::ops::forget::{Forget, ForgetError, ForgetServices};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::quota::{Budget, EmbeddedLedger, Ledger, Period, RedisLedger};
 use twitter_updater::simulator::id_of;
 use twitter_updater::store::{
-    Accounts, Database, Forgetting, Lifecycle, MediaStore, Observation, Posts, Seen, SqliteStore,
+    Accounts, Database, Finding, Forgetting, Lifecycle, MediaStore, Observation, Posts, SqliteStore,
 };
 
 use super::*;
@@ -31,7 +31,7 @@ fn profile(id: &str, handle: &str, at: i64) -> Observation<Account> {
     Observation {
         id: id.to_owned(),
         answered_at: at,
-        seen: Seen::Found(account),
+        finding: Finding::Found(account),
         state: ItemState::Live,
         next_due: None,
         follow: None,
@@ -89,7 +89,10 @@ fn a_person_is_forgotten_and_stays_so() {
         text(&output.stderr)
     );
     let reasons = text(&output.stdout).split_once("refused, by reason:").map(|(_, reasons)| reasons.to_owned());
-    assert!(reasons.is_some_and(|reasons| reasons.contains("2  its person asked to be forgotten")), "{output:?}");
+    assert!(
+        reasons.is_some_and(|reasons| reasons.contains("2  the person behind it asked to be forgotten")),
+        "{output:?}"
+    );
     assert!(!exported().contains("of 12"), "{}", exported());
     assert_eq!(home.status()["delayed"], 1);
     // Nor as an object of X API v2, which names its author in another field.
@@ -101,9 +104,9 @@ fn a_person_is_forgotten_and_stays_so() {
     // A community takes it neither as a seed nor by a decision.
     let community = home.settings(&[("accounts.collect", "true"), ("communities.c.timelines", "false")]);
     let output = run(&["community", "seed", "c", &home.file("seeds.txt", "13\n12\n")], &community);
-    says_one_line(&output, 65, "line 2: its person asked to be forgotten");
+    says_one_line(&output, 65, "line 2: the person behind it asked to be forgotten");
     let output = run(&["community", "decide", "c", "12", "member", "--why", "a friend"], &community);
-    says_one_line(&output, 65, "12: its person asked to be forgotten");
+    says_one_line(&output, 65, "12: the person behind it asked to be forgotten");
     let output = run(&["community", "decide", "c", "!", "member", "--why", "a friend"], &community);
     says_one_line(&output, 64, "the account \"!\": ");
     assert_eq!(text(&run(&["community", "members", "c"], &community).stdout), "13\n");
@@ -142,15 +145,15 @@ fn whose_id_is_no_number_is_forgotten_by_it() {
 struct WithoutPosts(PathBuf);
 
 #[async_trait]
-impl QueuesOf for WithoutPosts {
-    async fn queue_of(&self, namespace: &str) -> Result<Arc<dyn Queue>, QueueError> {
+impl ForgetServices for WithoutPosts {
+    async fn open_queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, QueueError> {
         match namespace {
             NAMESPACE => Err(QueueError::Unavailable("a test".to_owned())),
             other => Ok(Arc::new(EmbeddedQueue::open(&self.0, other, Duration::from_secs(20)).await?)),
         }
     }
 
-    async fn ledger_of(&self, provider: &Provider) -> Result<Arc<dyn Ledger>, QueueError> {
+    async fn open_ledger(&self, provider: &Provider) -> Result<Arc<dyn Ledger>, QueueError> {
         Ok(Arc::new(EmbeddedLedger::open(&self.0, &provider.to_string(), Duration::from_secs(20)).await?))
     }
 }
@@ -196,7 +199,7 @@ async fn nobody_is_forgotten_for_a_handle_that_is_somebody_elses_now() {
     store.save_accounts("profiles:x", &[profile("1111", "alice", at - 1)]).await.unwrap();
     // Somebody has asked for whoever has it.
     let handles = ["alice", "anna_new"].map(str::to_owned);
-    assert!(store.keep_handles(PROFILES, &handles, at, 10).await.unwrap());
+    assert!(store.store_handles(PROFILES, &handles, at, 10).await.unwrap());
     for more in [&[][..], &["--yes"], &["--undo"]] {
         let output = home.run(&[&["forget", "account", "@alice"], more].concat());
         says_one_line(&output, 1, "no stored profile has the handle @alice now (1111 had it until ");
@@ -217,10 +220,10 @@ async fn nobody_is_forgotten_for_a_handle_that_is_somebody_elses_now() {
     let done: Value = serde_json::from_slice(&output.stdout).unwrap();
     let about = (&done["account"], &done["handles"], &done["removed"]["account_handle"]);
     assert_eq!(about, (&"1111".into(), &serde_json::json!(["Anna_new"]), &1.into()), "{done}");
-    assert!(store.kept_handle(PROFILES, "alice").await.unwrap().is_some(), "it is another one's");
+    assert!(store.stored_handle(PROFILES, "alice").await.unwrap().is_some(), "it is another one's");
 
     // Files that no updater looks after.
-    store.take_file("00", 1, at, 10).await.unwrap();
+    store.reserve_file("00", 1, at, 10).await.unwrap();
     let output = home.run(&["forget", "account", "@alice", "--yes"]);
     assert!(text(&output.stdout).starts_with("2222 (@alice)\nblocked from now on\n"), "{output:?}");
     assert!(text(&output.stderr).contains("run an updater with media.collect = true"), "{output:?}");
@@ -242,7 +245,7 @@ async fn forget_charged(home: &Home, settings: &Variables, ledger: &dyn Ledger) 
     assert!(output.status.success(), "{}", text(&output.stderr));
     let store = SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap();
     let edited = Tweet { id: posts[2].clone(), author_id: Some("12".into()), raw: "{}".into(), ..Tweet::default() };
-    let edited = Observation::new(&posts[0], wall_ms(), Seen::Found(edited), ItemState::Live, None);
+    let edited = Observation::new(&posts[0], wall_ms(), Finding::Found(edited), ItemState::Live, None);
     store.save(NAMESPACE, &[edited]).await.unwrap();
 
     let mut ids = ["user:12", "user:12:2", "user:13"].map(str::to_owned).to_vec();
@@ -252,7 +255,7 @@ async fn forget_charged(home: &Home, settings: &Variables, ledger: &dyn Ledger) 
     assert!(output.status.success(), "{}", text(&output.stderr));
     let done: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(done["removed"]["charged_read"], 4, "{done}");
-    let counted = ledger.counted(Period::Every(DAY)).await.unwrap().by_day.values().sum::<u64>();
+    let counted = ledger.counted_reads(Period::Every(DAY)).await.unwrap().by_day.values().sum::<u64>();
     assert_eq!(counted, 6, "the reads were charged");
     // With no room left, only those that are still counted may be read.
     let full = Budget { reads: counted, ..unbounded() };
@@ -297,7 +300,7 @@ async fn write_people(store: &SqliteStore, people: std::ops::Range<usize>) {
                     raw: format!(r#"{{"text":"{words}"}}"#),
                     ..Tweet::default()
                 };
-                Observation::new(&id, at, Seen::Found(tweet), ItemState::Live, Some(at + DAY))
+                Observation::new(&id, at, Finding::Found(tweet), ItemState::Live, Some(at + DAY))
             };
             let own = found(format!("{}", 1_000_000 + person * 7_919 % 1_000), 10_000 + person, grown(&words));
             let other =
@@ -337,9 +340,9 @@ async fn no_byte_of_forgotten_people_stays_in_the_file() {
     // All rows but those of one, as the command removes them; without the rewrite, some words stay.
     for person in 0..150 {
         let (id, handle) = ((10_000 + person).to_string(), words_of(person)[0].clone());
-        store.keep_away("twitter", &id, wall_ms()).await.unwrap();
+        store.block_account("twitter", &id, wall_ms()).await.unwrap();
         store.remove_account("twitter", &id, &[handle]).await.unwrap();
-        for items in store.items_of("twitter", &id).await.unwrap() {
+        for items in store.find_items_about("twitter", &id).await.unwrap() {
             store.remove_items(&items).await.unwrap();
         }
     }
@@ -370,7 +373,8 @@ async fn a_file_that_cannot_be_rewritten_is_reported_and_rewritten_by_the_next_c
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(69), "{said}");
     assert!(
-        said.contains("may still be in the SQLite file or its -wal") && said.contains("run the same command again"),
+        said.contains("the SQLite file or its -wal may still contain their bytes")
+            && said.contains("run the same command again"),
         "{said}"
     );
     assert!(!found_in(home.folder.path(), 0..1).is_empty());
@@ -437,70 +441,4 @@ async fn a_lost_or_changed_key_stops_every_process() {
     let settings = home.settings(&on_postgres);
     assert!(run(&["migrate"], &settings).status.success());
     a_wrong_key_stops_every_process(&home, &settings).await;
-}
-
-/// The bytes of a key.
-fn bytes_of(key: &str) -> Vec<u8> {
-    (0..32).map(|at| u8::from_str_radix(&key[2 * at..2 * at + 2], 16).unwrap()).collect()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn migrate_moves_an_older_key_out_of_the_database() {
-    let post = format!(r#"{{"id_str":"{}","text":"t","user":{{"id_str":"12"}}}}"#, young(1)[0]);
-    for on_postgres in [false, true] {
-        let (home, url) = (Home::new(), postgres::database().await);
-        let key = home.path("secret-key");
-        let (key_file, file) = (key.to_str().unwrap().to_owned(), home.file("post.jsonl", &post));
-        let mut settings = vec![("forget.key_file", &*key_file)];
-        if on_postgres {
-            settings.extend([("store.backend", "postgres"), ("store.postgres.url", &*url)]);
-        }
-        let settings = home.settings(&settings);
-        assert!(run(&["migrate"], &settings).status.success());
-        assert!(run(&["forget", "account", "12", "--yes"], &settings).status.success());
-        // As the version before had it.
-        let text_of_key = std::fs::read_to_string(&key).unwrap();
-        let bytes = bytes_of(&text_of_key);
-        std::fs::remove_file(&key).unwrap();
-        let padded = |with: u8| -> Vec<u8> {
-            bytes.iter().copied().chain(std::iter::repeat_n(0, 32)).map(|byte| byte ^ with).collect()
-        };
-        if on_postgres {
-            let mut server = PgConnection::connect(&url).await.unwrap();
-            let back = "CREATE TABLE forgotten_salt (inner_pad BYTEA NOT NULL, outer_pad BYTEA NOT NULL); DELETE FROM forgotten_key";
-            sqlx::raw_sql(back).execute(&mut server).await.unwrap();
-            let salt = sqlx::query("INSERT INTO forgotten_salt VALUES ($1, $2)").bind(padded(0x36)).bind(padded(0x5c));
-            salt.execute(&mut server).await.unwrap();
-        } else {
-            let mut server = SqliteConnectOptions::new().filename(home.path("home.db")).connect().await.unwrap();
-            let back = "CREATE TABLE forgotten_salt (one INTEGER, salt BLOB); DELETE FROM forgotten_key";
-            sqlx::raw_sql(back).execute(&mut server).await.unwrap();
-            sqlx::query("INSERT INTO forgotten_salt VALUES (1, ?1)").bind(&bytes).execute(&mut server).await.unwrap();
-        }
-        // Where the file has another key, nothing is moved.
-        home.file("secret-key", "0f".repeat(32));
-        let output = run(&["migrate"], &settings);
-        assert!(!output.status.success(), "{output:?}");
-        assert!(
-            text(&output.stderr).contains("holds another key than the database, in which"),
-            "{}",
-            text(&output.stderr)
-        );
-        std::fs::remove_file(&key).unwrap();
-        for _ in 0..2 {
-            let output = run(&["migrate"], &settings);
-            assert!(output.status.success(), "{}", text(&output.stderr));
-            assert_eq!(std::fs::read_to_string(&key).unwrap(), text_of_key);
-        }
-        let left: i64 = if on_postgres {
-            let mut server = PgConnection::connect(&url).await.unwrap();
-            let left = "SELECT count(*) FROM pg_class WHERE relname = 'forgotten_salt'";
-            sqlx::query_scalar(left).fetch_one(&mut server).await.unwrap()
-        } else {
-            let files = ["home.db", "home.db-wal"].map(|name| std::fs::read(home.path(name)).unwrap_or_default());
-            files.iter().filter(|found| memmem(found, &bytes)).count() as i64
-        };
-        assert_eq!(left, 0, "the key is still in the database");
-        assert_eq!(run(&["enqueue", &file], &settings).status.code(), Some(65), "the person is still recognized");
-    }
 }

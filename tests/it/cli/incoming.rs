@@ -75,7 +75,8 @@ async fn ids_somebody_put_there_are_scheduled_and_the_rest_is_told() {
         }
     }
     let says = log_text(&log);
-    let told = "members of incoming are past the last age bracket and not looked up: enqueue --once does that";
+    let told =
+        "members of incoming are past the last age bracket and are not looked up; enqueue --once looks them up once";
     assert!(says.contains(told) && says.contains("too_old=2"), "{says}");
     for (id, _) in too_old {
         assert!(!refused.contains_key(id.as_bytes()), "an archive would push out the malformed");

@@ -157,7 +157,7 @@ fn who_answers_names_and_repeats_whom_is_a_network_of_each_social_network() {
         assert_eq!(mentions, expected(people, &[&[(0, 1, 2), (0, 2, 1)], by_text].concat()), "{network}");
         if network == "bluesky" {
             let refused = scene.export(&["reposts", "--format", "gexf"]);
-            says_one_line(&refused, 64, "a repost on Bluesky is no post");
+            says_one_line(&refused, 64, "reposts on Bluesky are not posts");
         } else {
             let reposts = scene.file(&["reposts", "--format", "gexf"]);
             assert_eq!(edges(&reposts), expected(people, &[(1, 0, 1)]), "{network}: {reposts}");

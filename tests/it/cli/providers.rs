@@ -59,7 +59,7 @@ async fn one_process_serves_them_all_and_stops_with_none_of_them() {
         ("mastodon.instances.out.api", "http://127.0.0.1:9"),
     ]);
     let refused = run(&["enqueue"], &settings);
-    says_one_line(&refused, 64, "name one with --provider: twitter, mastodon:near, mastodon:old, mastodon:out");
+    says_one_line(&refused, 64, "select one with --provider: twitter, mastodon:near, mastodon:old, mastodon:out");
 
     let served = ["twitter", "mastodon:near", "mastodon:old", "bluesky"];
     let posts: Vec<(&str, Vec<String>)> = served.iter().map(|name| (*name, put_in(name, &settings))).collect();
@@ -75,7 +75,9 @@ async fn one_process_serves_them_all_and_stops_with_none_of_them() {
         .await;
     }
     until_true("it says whose end it is", PATIENCE, async || {
-        log_text(&log).lines().any(|line| line.contains("stopped for good; the others go on") && line.contains("=x"))
+        log_text(&log)
+            .lines()
+            .any(|line| line.contains("the pipeline stopped for good; the others continue") && line.contains("=x"))
     })
     .await;
     // Those of the other two wait in their queues, and none was answered.
@@ -152,7 +154,7 @@ async fn the_starter_takes_posts_of_each() {
     }
     let (status, problem) = post("?provider=x", id_of(&Provider::X, at, 1)).await;
     assert_eq!(status, 400);
-    assert!(problem.to_string().contains("no such provider here: there is twitter, bluesky"), "{problem}");
+    assert!(problem.to_string().contains("unknown provider; known here: twitter, bluesky"), "{problem}");
     // A tweet's id is none of Bluesky's, and is refused with the reason.
     let (status, problem) = post("?provider=bluesky", id_of(&Provider::Twitter, at, 2)).await;
     assert!(status == 400 && problem.to_string().contains("at://"), "{problem}");

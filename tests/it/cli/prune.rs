@@ -3,7 +3,7 @@
 use serde_json::json;
 use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{Lifecycle, Listing, Observation, Posts, Seen, SqliteStore, StoreError};
+use twitter_updater::store::{Finding, Lifecycle, Listing, Observation, Posts, SqliteStore, StoreError};
 
 use super::*;
 use crate::support::process::Process;
@@ -14,13 +14,13 @@ use crate::support::wait::until_true;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An answer so many days ago.
-fn answer(id: &str, days: i64, seen: Seen, state: ItemState) -> Observation {
+fn answer(id: &str, days: i64, finding: Finding, state: ItemState) -> Observation {
     let next_due = (state == ItemState::Live).then(wall_ms);
-    let forget = matches!(seen, Seen::Missing { .. });
+    let forget = matches!(finding, Finding::Missing { .. });
     Observation {
         id: id.to_owned(),
         answered_at: wall_ms() - days * DAY,
-        seen,
+        finding,
         state,
         next_due,
         follow: None,
@@ -29,9 +29,9 @@ fn answer(id: &str, days: i64, seen: Seen, state: ItemState) -> Observation {
     }
 }
 
-fn post(id: &str) -> Seen {
+fn post(id: &str) -> Finding {
     let metrics = Metrics { favorite_count: Some(1), ..Metrics::default() };
-    Seen::Found(Tweet { id: id.to_owned(), raw: "{}".to_owned(), metrics, ..Tweet::default() })
+    Finding::Found(Tweet { id: id.to_owned(), raw: "{}".to_owned(), metrics, ..Tweet::default() })
 }
 
 /// Posts that ended 40 and 20 days ago, one that is alive, and one that its author deleted 10 days ago.
@@ -45,14 +45,14 @@ async fn fill(home: &Home) -> SqliteStore {
         answer("deleted", 30, post("deleted"), ItemState::Live),
     ];
     store.save(NAMESPACE, &first).await.unwrap();
-    let missing = Seen::Missing { misses: 1, since: wall_ms() - 20 * DAY, reason: None, handle: None };
+    let missing = Finding::Missing { misses: 1, since: wall_ms() - 20 * DAY, reason: None, handle: None };
     store.save(NAMESPACE, &[answer("deleted", 10, missing, ItemState::Ended)]).await.unwrap();
     store
 }
 
 async fn left(store: &SqliteStore) -> Result<Vec<String>, StoreError> {
     let ended = store.page(NAMESPACE, Listing::Ended, None, 9).await?;
-    let living = store.page(NAMESPACE, Listing::Living, None, 9).await?;
+    let living = store.page(NAMESPACE, Listing::Tracked, None, 9).await?;
     Ok(ended.into_iter().chain(living).map(|row| row.id).collect())
 }
 

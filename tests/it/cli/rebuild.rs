@@ -91,7 +91,8 @@ async fn a_round_that_meets_an_outage_is_given_up_and_the_next_tries_again() {
     let back = async || queue.stats().await.unwrap().delayed == 3;
     until_true("they are back", Duration::from_secs(30), back).await;
     server.stop();
-    let given_up = async || log_text(&log).contains("this round is given up") || !running.runs();
+    let given_up =
+        async || log_text(&log).contains("rebuild: a round failed, and the next round tries again") || !running.runs();
     until_true("a round is given up", Duration::from_secs(90), given_up).await;
     queue.forget(&ids).await.unwrap();
     server.start();

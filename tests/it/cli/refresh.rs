@@ -46,7 +46,7 @@ async fn ids_are_due_at_once_and_a_bad_one_stops_no_other() {
     let (code, out, error) = scene.refresh(&[&scene.ids[0], "20", &scene.ids[2]]);
     assert_eq!(code, 65, "{error}");
     assert!(out.starts_with("2 due now, 0 in flight") && out.contains("1 refused"), "{out}");
-    assert!(error.contains("20: the store does not know it: put it in with `enqueue`"), "{error}");
+    assert!(error.contains("20: it is not in the store: add it with `enqueue`"), "{error}");
     assert!(scene.due_in(&scene.ids[0]).await <= 0 && scene.due_in(&scene.ids[2]).await <= 0);
     assert!(scene.due_in(&scene.ids[1]).await > 60_000);
     let (code, out, _) = scene.refresh(&["--json", &scene.ids[1]]);

@@ -4,7 +4,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{NewItem, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
+use twitter_updater::store::{Finding, NewItem, Observation, PostgresStore, SqliteStore, Store, Way};
 
 use super::*;
 use crate::support::postgres;
@@ -23,7 +23,7 @@ fn observation(n: u32, age: i64, first: i64) -> Observation {
     Observation {
         id: n.to_string(),
         answered_at: created_at + (age + first) * MINUTE,
-        seen: Seen::Found(post),
+        finding: Finding::Found(post),
         state: ItemState::Live,
         next_due: None,
         follow: None,
@@ -39,7 +39,7 @@ async fn fill(store: &dyn Store, count: u32) {
         let numbers = || (first..(first + 500).min(2 * count)).map(|n| (n * 7_919) % (2 * count));
         let new =
             |n: u32| NewItem { id: n.to_string(), created_at: None, next_due: None, content: None, read_at: None };
-        store.record(NAMESPACE, T, &Way::of("enqueue"), &numbers().map(new).collect::<Vec<_>>()).await.unwrap();
+        store.record(NAMESPACE, T, &Way::new("enqueue"), &numbers().map(new).collect::<Vec<_>>()).await.unwrap();
         for age in AGES {
             let seen = |n| observation(n, age, if n % 2 == 0 { 0 } else { 2_000 });
             store.save(NAMESPACE, &numbers().map(seen).collect::<Vec<_>>()).await.unwrap();

@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
-use twitter_updater::pipelines::media::parts::Parts;
+use twitter_updater::pipelines::media::partial_files::PartialFiles;
 use twitter_updater::store::{Lifecycle, SqliteStore};
 
 use super::*;
@@ -90,18 +90,18 @@ async fn an_export_does_not_write_into_a_planted_part() {
 #[tokio::test]
 async fn a_part_of_a_medium_that_was_planted_is_not_written() {
     let (home, _, victim) = shared().await;
-    let parts = Parts::open(&home.path("media"), 0, 0).unwrap();
-    let part = parts.part("media", "1").unwrap().unwrap();
+    let parts = PartialFiles::open(&home.path("media"), 0, 0).unwrap();
+    let part = parts.lock_part("media", "1").unwrap().unwrap();
     let (path, validator) = (part.path.clone(), part.path.with_extension("validator"));
     part.discard();
     drop(part);
     for (why, plant) in plants(&victim) {
         plant(&path);
-        let error = parts.part("media", "1").unwrap_err().to_string();
+        let error = parts.lock_part("media", "1").unwrap_err().to_string();
         assert!(error.starts_with(why), "{error}");
         fs::remove_file(&path).unwrap();
         // A planted validator is replaced, and is not read before.
-        let part = parts.part("media", "1").unwrap().unwrap();
+        let part = parts.lock_part("media", "1").unwrap().unwrap();
         plant(&validator);
         assert_eq!(part.validator("http://h/1"), None);
         part.note_validator("http://h/1", Some("\"tag\""), None).unwrap();
@@ -109,13 +109,13 @@ async fn a_part_of_a_medium_that_was_planted_is_not_written() {
         part.discard();
     }
     // A group of the folder, as Kubernetes sets it, is taken away again.
-    drop(parts.part("media", "1").unwrap());
+    drop(parts.lock_part("media", "1").unwrap());
     fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
-    assert!(parts.part("media", "1").unwrap().is_some());
+    assert!(parts.lock_part("media", "1").unwrap().is_some());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::read_to_string(&victim).unwrap(), VICTIM);
     symlink(&victim, home.path(&format!("media/parts/.probe-{}", std::process::id()))).unwrap();
-    Parts::open(&home.path("media"), 0, 0).unwrap();
+    PartialFiles::open(&home.path("media"), 0, 0).unwrap();
     assert_eq!(fs::read_to_string(&victim).unwrap(), VICTIM);
 }
 

@@ -55,7 +55,7 @@ async fn it_lets_in_the_credentials_of_the_settings_and_no_others() {
     assert_eq!(simulator.terminate().code(), Some(0));
     // With none to know anybody by, it does not start.
     let refused = run(&["simulator", "--listen", "127.0.0.1:0"], &home.settings(&[on]));
-    says_one_line(&refused, 1, "simulator.check_credentials is on and no credential is named");
+    says_one_line(&refused, 1, "simulator.check_credentials is on, and the settings have no credential");
 }
 
 #[test]

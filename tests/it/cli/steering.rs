@@ -2,7 +2,7 @@
 
 use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{Lifecycle, NewItem, Observation, Posts, Seen, SqliteStore, Way};
+use twitter_updater::store::{Finding, Lifecycle, NewItem, Observation, Posts, SqliteStore, Way};
 
 use super::*;
 use crate::support::process::Process;
@@ -25,7 +25,7 @@ async fn answers_have_none_and_data_keep_them() {
     let steering: String = STEERING.into_iter().collect();
     let id = id_aged(MINUTE, 1);
     let new = NewItem { id: id.clone(), created_at: None, next_due: Some(1), content: None, read_at: None };
-    store.record(NAMESPACE, 1, &Way { source: format!("s{steering}"), ..Way::of("enqueue") }, &[new]).await.unwrap();
+    store.record(NAMESPACE, 1, &Way { source: format!("s{steering}"), ..Way::new("enqueue") }, &[new]).await.unwrap();
     let author_name = Some(format!("ann{steering}"));
     let raw = serde_json::json!({ "id": 1, "text": format!("a{steering}gpj.exe") }).to_string();
     let post =
@@ -33,7 +33,7 @@ async fn answers_have_none_and_data_keep_them() {
     let saved = Observation {
         id: id.clone(),
         answered_at: 2,
-        seen: Seen::Found(post),
+        finding: Finding::Found(post),
         state: ItemState::Live,
         next_due: Some(3),
         follow: None,

@@ -144,7 +144,10 @@ async fn a_second_signal_ends_it_at_once() {
         let mut updater = stage.start(&[]);
         stage.until_leased(50).await;
         updater.signal("TERM");
-        until_true("it drains", Duration::from_secs(10), async || stage.log().contains("stopping: finishing")).await;
+        until_true("it drains", Duration::from_secs(10), async || {
+            stage.log().contains("stopping: the process finishes")
+        })
+        .await;
         assert!(updater.runs());
         let watch = Stopwatch::start();
         updater.signal(second);

@@ -21,7 +21,7 @@ const POSTS: u32 = 30;
 /// Times from each lookup to the next one, longest first, once every item was looked up.
 async fn waits(store: &dyn Store, namespace: &str, least: usize) -> Vec<Millis> {
     until("each was looked up", PATIENCE, async || {
-        let page = store.page(namespace, Listing::Living, None, 1_000).await.ok()?;
+        let page = store.page(namespace, Listing::Tracked, None, 1_000).await.ok()?;
         let waits: Option<Vec<Millis>> = page.iter().map(|row| Some(row.next_due? - row.checked_at?)).collect();
         let mut waits = waits.filter(|waits| waits.len() >= least)?;
         waits.sort_by(|a, b| b.cmp(a));

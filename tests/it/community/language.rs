@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use twitter_updater::pipelines::community::language::evaluate::{Evaluation, evaluate};
-use twitter_updater::pipelines::community::language::labelled::{Labelled, read};
-use twitter_updater::pipelines::community::language::train::Training;
-use twitter_updater::pipelines::community::language::{Variants, Weight, cut, detect};
+use twitter_updater::locate::language::evaluate::{EvaluationSettings, evaluate};
+use twitter_updater::locate::language::labelled::{LabelledText, read};
+use twitter_updater::locate::language::train::Training;
+use twitter_updater::locate::language::{Variants, Weight, clean_text, detect};
 
 /// A file of `../shared/datasets`; `None`, with a line that says so, where it is not there.
 fn dataset(file: &str) -> Option<Vec<u8>> {
@@ -21,7 +21,7 @@ fn dataset(file: &str) -> Option<Vec<u8>> {
     }
 }
 
-fn texts(file: &[u8]) -> Vec<Labelled> {
+fn texts(file: &[u8]) -> Vec<LabelledText> {
     read(file, |line, why| panic!("line {line} {why}"))
 }
 
@@ -50,7 +50,7 @@ fn cut_leaves_the_words() {
         ("eu <3 isto, 1 < 2 > 0 </", "eu <3 isto, 1 < 2 > 0 </"),
         ("", ""),
     ] {
-        assert_eq!(cut(text), cut_text, "{text:?}");
+        assert_eq!(clean_text(text), cut_text, "{text:?}");
     }
 }
 
@@ -90,9 +90,9 @@ proptest! {
         ),
     ) {
         let text = parts.concat();
-        let cut_text = cut(&text);
+        let cut_text = clean_text(&text);
         prop_assert_eq!(left(&cut_text), None, "{:?} of {:?}", cut_text, text);
-        prop_assert_eq!(cut(&cut_text), cut_text.clone(), "cutting twice is cutting once");
+        prop_assert_eq!(clean_text(&cut_text), cut_text.clone(), "cutting twice is cutting once");
         if let Some(found) = detect(&text) {
             prop_assert!(found.language.len() == 2 && (0.0..=1.0).contains(&found.confidence));
         }
@@ -130,7 +130,8 @@ fn languages_are_told_and_little_text_is_not() {
 fn thirty_sentences_of_portugal_are_told_from_brazil() {
     let Some(file) = dataset("dsl_tl_pt/PT_dev.tsv") else { return };
     let texts = texts(&file);
-    let of = |group: usize| evaluate(Variants::shipped(), &texts, Evaluation { group, resamples: 1_000, seed: 1 });
+    let of =
+        |group: usize| evaluate(Variants::shipped(), &texts, EvaluationSettings { group, resamples: 1_000, seed: 1 });
     for group in [1, 5, 30] {
         let figures = of(group);
         println!("{group} sentences: {figures:#?}");
@@ -152,7 +153,7 @@ fn thirty_sentences_of_portugal_are_told_from_brazil() {
 fn the_shipped_model_is_what_the_command_counts() {
     let Some(file) = dataset("bosque_pt/sentences.tsv") else { return };
     let shipped = Variants::shipped();
-    let head = shipped.head().clone();
+    let head = shipped.header().clone();
     let training = Training {
         language: head.language,
         labels: head.labels,
@@ -171,7 +172,7 @@ fn a_model_is_the_same_after_writing_and_reading() {
     let text = Variants::shipped().to_text();
     assert_eq!(Variants::parse(&text).unwrap().to_text(), text);
     // Letters of a tiny model of another language, without markers.
-    let one = |label: &str, at: usize| Labelled {
+    let one = |label: &str, at: usize| LabelledText {
         text: format!("{} number {at} of many", if label == "en-GB" { "the colour grey" } else { "the color gray" }),
         label: label.to_owned(),
     };
@@ -206,7 +207,7 @@ fn a_bad_model_is_told_in_one_line() {
         ("labels\ta\tb", "labels\ta\ta", "labels must be two different names"),
         ("scale\t1", "scale\tNaN", "scale must be above 0"),
         ("sure\t2", "sure\t-2", "sure must be above 0"),
-        ("source\ts", "source\ts\nsource\tt", "line 5: source stands twice"),
+        ("source\ts", "source\ts\nsource\tt", "line 5: source occurs twice"),
         ("10\tab\n", "", "has no n-gram"),
         ("10\tab", "10\ta", "line 8: an n-gram must have 2 to 6 letters, not 1"),
         ("10\tab", "10", "line 8: has no tab"),
@@ -276,5 +277,5 @@ fn labelled_files_have_their_forms() {
     let told = ["5 has no tab", "6 has no text", "7 has no label", "9 is not UTF-8"];
     assert!(refused.len() == 4 && refused.iter().zip(told).all(|(one, told)| one.starts_with(told)), "{refused:?}");
     let named = read(b"id\tvariety\ttext\n1\tPT-PT\tum dia\n", |_, why| panic!("{why}"));
-    assert_eq!(named, [Labelled { text: "um dia".into(), label: "PT-PT".into() }]);
+    assert_eq!(named, [LabelledText { text: "um dia".into(), label: "PT-PT".into() }]);
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use twitter_updater::pipelines::community::place::{Gazetteer, Place};
+use twitter_updater::locate::place::{Gazetteer, Place};
 
 fn judge(text: &str) -> Place {
-    Gazetteer::shipped().judge(text)
+    Gazetteer::shipped().find_countries(text)
 }
 
 /// The countries that are named with enough strength, by name.
@@ -97,11 +97,11 @@ fn each_country_is_told_with_what_said_so() {
     let place = judge("vivo em Coimbra 🇵🇹 e no Rio de Janeiro");
     let told: Vec<(&str, &str)> = place.countries.iter().map(|named| (named.country, named.said.as_str())).collect();
     assert_eq!(told, [("PT", "🇵🇹"), ("BR", "Rio de Janeiro")]);
-    assert_eq!(place.only(), None);
-    assert_eq!(judge("Évora").only().map(|named| (named.country, &*named.said)), Some(("PT", "Évora")));
+    assert_eq!(place.single_country(), None);
+    assert_eq!(judge("Évora").single_country().map(|named| (named.country, &*named.said)), Some(("PT", "Évora")));
     // Below enough, a hint: both are told.
     let hints: Vec<&str> = judge("Santiago").countries.iter().map(|named| named.country).collect();
-    assert_eq!((hints, judge("Santiago").only()), (vec!["CL", "ES"], None));
+    assert_eq!((hints, judge("Santiago").single_country()), (vec!["CL", "ES"], None));
 }
 
 proptest! {
@@ -153,7 +153,7 @@ fn labelled_locations_are_told_as_by_hand() {
         let [_, half, label, text] = columns[..] else { panic!("{line}") };
         texts += 1;
         let place = judge(&text.replace("\\n", "\n"));
-        let only = place.only().map(|named| named.country);
+        let only = place.single_country().map(|named| named.country);
         let told_wrong = || format!("{text:?} is {label}, not {only:?}");
         match label {
             "?" => continue,

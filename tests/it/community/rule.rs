@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use twitter_updater::config::{CommunitySettings, Settings};
-use twitter_updater::model::community::{Belonging, Finding};
-use twitter_updater::pipelines::community::place::{Gazetteer, SHIPPED};
+use twitter_updater::locate::place::{Gazetteer, SHIPPED};
+use twitter_updater::model::community::{Belonging, EvidenceItem};
 use twitter_updater::pipelines::community::rule::{Judgement, Rule};
-use twitter_updater::store::{Facts, PostText, ProfileFacts};
+use twitter_updater::store::{AccountFacts, PostText, ProfileFacts};
 
 const PORTUGAL: &str = "Estou à espera do autocarro, o comboio já passou e deixei o telemóvel em casa da minha mãe";
 const BRAZIL: &str = "Tô esperando o ônibus, o trem já passou e deixei o celular na casa da minha mãe, você acredita";
@@ -21,14 +21,14 @@ fn settings() -> CommunitySettings {
     }
 }
 
-fn facts(location: Option<&str>, texts: &[(&str, usize)]) -> Facts {
+fn facts(location: Option<&str>, texts: &[(&str, usize)]) -> AccountFacts {
     let repeated = texts.iter().flat_map(|(text, times)| std::iter::repeat_n(*text, *times));
     let texts = repeated.enumerate().map(|(at, text)| PostText {
         account: "1".into(),
         id: at.to_string(),
         text: text.to_owned(),
     });
-    Facts {
+    AccountFacts {
         account: "1".into(),
         state: Some(Belonging::Candidate),
         profile: location.map(|location| ProfileFacts {
@@ -39,20 +39,20 @@ fn facts(location: Option<&str>, texts: &[(&str, usize)]) -> Facts {
             ..ProfileFacts::default()
         }),
         texts: texts.collect(),
-        ..Facts::default()
+        ..AccountFacts::default()
     }
 }
 
-fn judge(facts: &Facts) -> Judgement {
+fn judge(facts: &AccountFacts) -> Judgement {
     Rule::new(&settings()).unwrap().judge(facts)
 }
 
-fn state(facts: &Facts) -> Belonging {
+fn state(facts: &AccountFacts) -> Belonging {
     judge(facts).decision.state
 }
 
 fn tests(judgement: &Judgement) -> Vec<String> {
-    let findings: Vec<Finding> = serde_json::from_str(&judgement.decision.evidence).unwrap();
+    let findings: Vec<EvidenceItem> = serde_json::from_str(&judgement.decision.evidence).unwrap();
     findings.into_iter().map(|of| of.test).collect()
 }
 
@@ -91,7 +91,7 @@ fn contradictions_stay_open_and_say_so() {
 
 #[test]
 fn decided_friends_count_where_there_are_enough() {
-    let with = |friends| judge(&Facts { friends, ..facts(Some(""), &[]) });
+    let with = |friends| judge(&AccountFacts { friends, ..facts(Some(""), &[]) });
     assert_eq!(tests(&with((4, 0))), Vec::<String>::new());
     let judged = with((9, 1));
     assert_eq!((tests(&judged), judged.decision.state), (vec!["friends".to_owned()], Belonging::Candidate));
@@ -122,7 +122,7 @@ fn who_cannot_be_read_is_open_and_who_is_gone_stays_what_it_was() {
 fn a_community_without_tests_takes_all_and_versions_differ() {
     let all = Rule::new(&CommunitySettings::default()).unwrap();
     assert_eq!(all.judge(&facts(Some("anywhere"), &[])).decision.state, Belonging::Member);
-    assert_eq!(all.texts(), 0, "no posts are read that nobody judges by");
+    assert_eq!(all.texts_per_account(), 0, "no post is read: no rule judges by posts");
     let version = |settings: &CommunitySettings| Rule::new(settings).unwrap().version().to_owned();
     assert_eq!(version(&settings()), version(&settings()));
     assert_ne!(version(&settings()), version(&CommunitySettings { threshold: 0.6, ..settings() }));
@@ -132,6 +132,21 @@ fn a_community_without_tests_takes_all_and_versions_differ() {
     assert!(wrong.contains("pt-AO") && !wrong.contains('\n'), "{wrong}");
     let missing = CommunitySettings { variants_file: "/nowhere.variants".into(), ..settings() };
     assert!(Rule::new(&missing).unwrap_err().starts_with("/nowhere.variants: "));
+}
+
+#[test]
+fn a_file_of_a_rule_has_a_largest_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("huge");
+    std::fs::File::create(&file).unwrap().set_len(50_000_001).unwrap();
+    let name = file.to_str().unwrap();
+    for settings in [
+        CommunitySettings { variants_file: file.clone(), ..settings() },
+        CommunitySettings { names_file: file.clone(), ..settings() },
+        CommunitySettings { places_files: name.into(), ..settings() },
+    ] {
+        assert_eq!(Rule::new(&settings).unwrap_err(), format!("{name}: it is larger than 50000000 bytes"));
+    }
 }
 
 #[test]
@@ -147,7 +162,7 @@ fn a_communitys_own_places_are_added_or_stand_alone() {
         (rule("shipped".into()).unwrap(), rule(format!("shipped, {path}")).unwrap(), rule(path.to_string()).unwrap());
     let says = |rule: &Rule, location: &str| {
         let judged = rule.judge(&facts(Some(location), &[])).decision;
-        let findings: Vec<Finding> = serde_json::from_str(&judged.evidence).unwrap();
+        let findings: Vec<EvidenceItem> = serde_json::from_str(&judged.evidence).unwrap();
         findings.iter().find(|finding| finding.test == "place").map(|finding| finding.says)
     };
     for (location, expected) in [
@@ -202,7 +217,7 @@ fn names_are_evidence_that_never_decides_alone() {
         ("", None),
     ] {
         let decision = named(name, None);
-        let findings: Vec<Finding> = serde_json::from_str(&decision.evidence).unwrap();
+        let findings: Vec<EvidenceItem> = serde_json::from_str(&decision.evidence).unwrap();
         assert_eq!(findings.iter().map(|of| of.says).next(), expected, "{name}: {findings:?}");
         assert!(findings.iter().all(|of| of.test == "name" && of.weight == 0.25));
         assert!(!decision.state.is_decided(), "{name}");
@@ -237,7 +252,7 @@ fn wrong_settings_are_told_by_name() {
         "[accounts]\ncollect = true\n[visits]\ncollect = true\n[communities.pt]\ncountry = \"PT\"\nlanguage = \"pt\"\n";
     assert_eq!(load(good).unwrap().communities["pt"].country, "PT");
     for (bad, says) in [
-        ("country = \"Portugal\"", "communities.pt.country: \"Portugal\" is no country"),
+        ("country = \"Portugal\"", "communities.pt.country: \"Portugal\" is not a country code"),
         ("language = \"por\"", "communities.pt.language"),
         ("seeds = \"@ann\"", "@ann is a handle"),
         ("variant = \"pt-PT\"", "set communities.pt.language, too"),
@@ -247,7 +262,7 @@ fn wrong_settings_are_told_by_name() {
         ("threshold = 2.0", "communities.pt.threshold: 2 is out of bounds"),
         ("from_searches = \"none\"", "there is no [poll.sources.none]"),
         ("followers = true", "add followers to relations.collect"),
-        ("from_posts = \"author\"", "communities.pt.from_posts: \"author\" is not known"),
+        ("from_posts = \"author\"", "communities.pt.from_posts: \"author\" is unknown"),
         ("nonsense = 1", "nonsense"),
         ("posts = -1", "posts"),
     ] {

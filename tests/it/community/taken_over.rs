@@ -13,10 +13,10 @@ use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::community::Belonging;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::community::collecting::{Collecting, Wanted};
-use twitter_updater::pipelines::community::schedule::ByEvidence;
+use twitter_updater::pipelines::community::collector::{Collector, WantedCollection};
+use twitter_updater::pipelines::community::schedule::JudgementSchedule;
 use twitter_updater::pipelines::visits::follow::{Follower, PartQueue};
-use twitter_updater::store::{Communities, FollowList, FollowedAccount, HandDecision, Mark, Part, StoreError};
+use twitter_updater::store::{Communities, FollowList, FollowMark, FollowedAccount, HandDecision, Part, StoreError};
 
 use crate::support::visits::VISITS;
 use crate::support::world::{Backends, World};
@@ -41,9 +41,9 @@ impl Interrupted {
     async fn person(&self, accounts: &[String]) {
         if self.is_next.swap(false, Ordering::Relaxed) {
             let given: Vec<(String, Part)> = accounts.iter().map(|account| (account.clone(), 0)).collect();
-            self.communities.mark(COMMUNITY, accounts, Mark::None).await.unwrap();
+            self.communities.set_mark(COMMUNITY, accounts, FollowMark::None).await.unwrap();
             self.followed.follow(VISITS, T + 1, &given).await.unwrap();
-            self.communities.mark(COMMUNITY, accounts, Mark::None).await.unwrap();
+            self.communities.set_mark(COMMUNITY, accounts, FollowMark::None).await.unwrap();
         }
     }
 
@@ -67,7 +67,7 @@ impl FollowList for Interrupted {
         Ok(left)
     }
 
-    async fn follow_for(
+    async fn follow_for_community(
         &self,
         of: &str,
         at: Millis,
@@ -76,10 +76,10 @@ impl FollowList for Interrupted {
         all: &[String],
     ) -> Result<Vec<String>, StoreError> {
         self.person(&accounts.iter().map(|(account, _)| account.clone()).collect::<Vec<_>>()).await;
-        self.followed.follow_for(of, at, accounts, community, all).await
+        self.followed.follow_for_community(of, at, accounts, community, all).await
     }
 
-    async fn unfollow_for(
+    async fn unfollow_for_community(
         &self,
         of: &str,
         at: Millis,
@@ -88,7 +88,7 @@ impl FollowList for Interrupted {
         all: &[String],
     ) -> Result<(), StoreError> {
         self.person(accounts).await;
-        self.followed.unfollow_for(of, at, accounts, community, all).await
+        self.followed.unfollow_for_community(of, at, accounts, community, all).await
     }
 
     async fn followed(&self, of: &str, accounts: &[String]) -> Result<Vec<Option<Part>>, StoreError> {
@@ -97,8 +97,8 @@ impl FollowList for Interrupted {
         Ok(parts)
     }
 
-    async fn move_to(&self, of: &str, part: Part, accounts: &[String]) -> Result<(), StoreError> {
-        self.followed.move_to(of, part, accounts).await
+    async fn move_to_part(&self, of: &str, part: Part, accounts: &[String]) -> Result<(), StoreError> {
+        self.followed.move_to_part(of, part, accounts).await
     }
 
     async fn end_visits(&self, of: &str, part: Part, account: &str) -> Result<(), StoreError> {
@@ -115,7 +115,7 @@ async fn taken_over(backends: Backends) {
     let world = World::new(backends, folder.path(), "http://127.0.0.1:9").await;
     let (own, queue) = ([COMMUNITY.to_owned()], world.queue_of(folder.path(), VISITS).await);
     let ids_only = |_: &str| Err("ids only".to_owned());
-    let schedule = Reloadable::new(ByEvidence { again: PATIENCE });
+    let schedule = Reloadable::new(JudgementSchedule { interval: PATIENCE });
     let starter = Starter::new(queue.clone(), Some(world.store.clone()), schedule, Arc::new(|_| Ok(None)), ids_only);
     let person = Follower {
         provider: Provider::Twitter,
@@ -130,19 +130,19 @@ async fn taken_over(backends: Backends) {
         is_between: AtomicBool::new(false),
     });
     let follower = Follower { followed: list.clone(), ..person };
-    let collecting = Collecting {
+    let collecting = Collector {
         namespace: COMMUNITY.to_owned(),
         all: own.to_vec(),
         targets: Vec::new(),
         follower: Some(follower.clone()),
-        dropping: None,
+        post_remover: None,
         communities: world.communities.clone(),
-        within: PATIENCE,
+        save_timeout: PATIENCE,
         metrics: Arc::new(Metrics::new()),
     };
     // Its posts are wanted while it is a candidate, and not when it was decided against.
     let judged = async |account: &[String; 1], state: Belonging| {
-        let wanted = Wanted { state, has_no_profile: false, wants_posts: state == Belonging::Candidate };
+        let wanted = WantedCollection { state, has_no_profile: false, wants_posts: state == Belonging::Candidate };
         let wanted = BTreeMap::from([(account[0].clone(), wanted)]);
         collecting.apply(&CommunitySettings::default(), &wanted, T).await.unwrap();
     };
@@ -152,32 +152,35 @@ async fn taken_over(backends: Backends) {
         assert!(is_queued || !is_followed, "{account:?} is followed, and never visited");
         is_followed
     };
-    let marked =
-        async |account: &[String; 1], mark| !world.communities.marked(&own, account, mark).await.unwrap().is_empty();
+    let marked = async |account: &[String; 1], mark| {
+        !world.communities.accounts_with_mark(&own, account, mark).await.unwrap().is_empty()
+    };
     for account in ["left", "mine", "kept", "again"] {
         let decision = HandDecision { account: account.to_owned(), state: Belonging::Candidate };
-        world.communities.decide_by_hand(COMMUNITY, T, "me", "", &[decision]).await.unwrap();
+        world.communities.save_hand_decisions(COMMUNITY, T, "me", "", &[decision]).await.unwrap();
     }
 
     let left = ["left".to_owned()];
     judged(&left, Belonging::Candidate).await;
-    assert!(is_followed(&left).await && marked(&left, Mark::Follows).await);
+    assert!(is_followed(&left).await && marked(&left, FollowMark::Follows).await);
     judged(&left, Belonging::Outside).await;
-    assert!(!is_followed(&left).await && marked(&left, Mark::Left).await);
+    assert!(!is_followed(&left).await && marked(&left, FollowMark::Left).await);
 
     // Before the community leaves it.
     let mine = ["mine".to_owned()];
     judged(&mine, Belonging::Candidate).await;
     list.is_next.store(true, Ordering::Relaxed);
     judged(&mine, Belonging::Outside).await;
-    assert!(is_followed(&mine).await && !marked(&mine, Mark::Follows).await && !marked(&mine, Mark::Left).await);
+    assert!(
+        is_followed(&mine).await && !marked(&mine, FollowMark::Follows).await && !marked(&mine, FollowMark::Left).await
+    );
 
     // Before the community, which follows it, follows it again.
     let kept = ["kept".to_owned()];
     judged(&kept, Belonging::Candidate).await;
     list.is_next.store(true, Ordering::Relaxed);
     judged(&kept, Belonging::Candidate).await;
-    assert!(is_followed(&kept).await && !marked(&kept, Mark::Follows).await);
+    assert!(is_followed(&kept).await && !marked(&kept, FollowMark::Follows).await);
     judged(&kept, Belonging::Outside).await;
     assert!(is_followed(&kept).await);
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use twitter_updater::app::demo::community::compared;
+use twitter_updater::app::demo::community::compare_with_planted;
 use twitter_updater::base::clock::{self, Stopwatch};
 use twitter_updater::model::community::Belonging;
 use twitter_updater::model::provider::Provider;
@@ -50,7 +50,7 @@ async fn a_community_finds_its_own_through_kills_and_a_wiped_queue() {
     let updater = || Process::start(&["updater"], &world.settings, &log);
     let (watch, mut processes) = (Stopwatch::start(), vec![updater(), updater(), updater(), updater()]);
     let communities = world.communities.clone();
-    let found = async || compared(&*communities, COMMUNITY, api.people(), &provider, &seeds).await.unwrap();
+    let found = async || compare_with_planted(&*communities, COMMUNITY, api.people(), &provider, &seeds).await.unwrap();
     let within = Duration::from_secs(120 + accounts() / 50);
     let planted = api.people().members(&provider, "pt-PT").len() as f64;
     for (kill, share) in [0.2, 0.3, 0.4, 0.45, 0.5, 0.55].into_iter().enumerate() {
@@ -115,7 +115,7 @@ async fn an_account_in_the_queue_that_is_not_yet_admitted_stays_there_until_it_i
         api.people().members(&Provider::Twitter, "pt-PT").iter().find(|id| !seeds.contains(id)).unwrap().clone();
     let appearance =
         Appearance { account: account.clone(), source: seeds[0].clone(), reason: Reason::Mentioned, post: None };
-    world.communities.arrive(COMMUNITY, clock::wall_ms(), &[], &[appearance], (NAMESPACE, &[])).await.unwrap();
+    world.communities.record_arrivals(COMMUNITY, clock::wall_ms(), &[], &[appearance], (NAMESPACE, &[])).await.unwrap();
     let output = run_with_input(&["enqueue", "--pipeline", COMMUNITY, "-"], &world.settings, account.as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
 

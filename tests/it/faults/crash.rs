@@ -101,7 +101,7 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
         }
         "before_accept" => {
             let incoming: Vec<Incoming> = ids.iter().map(|id| Incoming { member: id.clone(), created_at: 0 }).collect();
-            world.queue.put_incoming(&incoming).await.unwrap();
+            world.queue.add_incoming(&incoming).await.unwrap();
         }
         _ => {
             let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
@@ -123,7 +123,7 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
         let mut doomed = Process::start(&["updater"], &settings, &log);
         let status = doomed.ended(WITHIN).await;
         assert_eq!(status.signal(), Some(SIGABRT), "{point}: {status}\n{}", logged());
-        assert!(logged().contains("asks the process to fail"), "{point}:\n{}", logged());
+        assert!(logged().contains("this variable makes the process fail"), "{point}:\n{}", logged());
     }
 
     let died = wall_ms();

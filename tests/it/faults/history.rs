@@ -179,7 +179,7 @@ async fn of_a_thousand_accounts_is_their_script_through_kills_a_wiped_queue_and_
 
     let (mut changes, mut away, mut sure) = (0, 0, 0);
     for ((number, id), was_found) in (0..).zip(&ids).zip(found) {
-        let script = api.people().script_at(&Provider::Twitter, number, started - 600_000, wall_ms());
+        let script = api.people().visible_changes(&Provider::Twitter, number, started - 600_000, wall_ms());
         let stored = world.store.account_changes(PROFILES, id).await.unwrap();
         away += stored.iter().filter(|change| change.field == "state").count();
         changes += stored.len();

@@ -223,6 +223,7 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
         let stored = accounts_in(NAMESPACE, &world).await;
         assert!(stored.len() > ids.len() && ids.iter().all(|id| stored.contains(id)), "{}", stored.len());
         ids = stored;
+        visits::schedule_posts_of_cut_visits(&world, &ids).await;
     }
     if has_accounts {
         assert_accounts_of(PROFILES, &ids, &world, folder.path(), ids.len(), "the network").await;
@@ -275,7 +276,7 @@ async fn feed(world: &World, before: u32) -> Vec<String> {
         content: None,
         read_at: None,
     };
-    world.store.record(NAMESPACE, now, &Way::of("enqueue"), &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();
+    world.store.record(NAMESPACE, now, &Way::new("enqueue"), &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();
     let lane = Lane::new("30d", Duration::from_secs(3_600));
     let jobs: Vec<NewJob> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), due: 0.into() }).collect();
     world.queue.schedule(&jobs).await.unwrap();

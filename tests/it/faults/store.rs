@@ -117,7 +117,7 @@ impl Fleet {
             read_at: None,
         };
         let tweets: Vec<NewItem> = ids.iter().map(new).collect();
-        self.world.store.record(NAMESPACE, now, &Way::of("enqueue"), &tweets).await.unwrap();
+        self.world.store.record(NAMESPACE, now, &Way::new("enqueue"), &tweets).await.unwrap();
         let jobs: Vec<NewJob> =
             ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), due: 0.into() }).collect();
         self.world.queue.schedule(&jobs).await.unwrap();

@@ -69,7 +69,7 @@ async fn goes_on(case: Case) {
     let output = run_with_input(&["enqueue", "-"], &world.settings, given.join("\n").as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let incoming: Vec<Incoming> = dropped.iter().map(|id| Incoming { member: id.clone(), created_at: 0 }).collect();
-    world.queue.put_incoming(&incoming).await.unwrap();
+    world.queue.add_incoming(&incoming).await.unwrap();
 
     let log = folder.path().join("updater.log");
     let logged = || std::fs::read_to_string(&log).unwrap_or_default();

@@ -95,7 +95,7 @@ async fn accounts_are_seen_as_accounts() {
     std::fs::write(&handles, format!("{id}\n")).unwrap();
     let put_in = run(&["enqueue", "--accounts", handles.to_str().unwrap()], &settings);
     assert_eq!(put_in.status.code(), Some(0), "{}", text(&put_in.stderr));
-    let handle = people.at(person, wall_ms()).handle;
+    let handle = people.person_at(person, wall_ms()).handle;
     let page = format!("/n/{ACCOUNTS}/account?id=");
     until_true("its page has its handle", PATIENCE, async || {
         ops.get(&format!("{page}{id}")).await.1.contains(&format!("@{handle}"))
@@ -117,7 +117,7 @@ async fn accounts_are_seen_as_accounts() {
 
     // Handles come over HTTP, too, and wait for a call.
     let starter = home.role("starter", &settings).await;
-    let (other, nobody) = (people.at(person + 1, wall_ms()).handle, "nobody_has_it");
+    let (other, nobody) = (people.person_at(person + 1, wall_ms()).handle, "nobody_has_it");
     let sent = starter.client.post(format!("{}/accounts", starter.url));
     let sent = sent.header("content-type", "application/json").body(json!([format!("@{other}"), nobody]).to_string());
     let receipt: Value = serde_json::from_str(&sent.send().await.unwrap().text().await.unwrap()).unwrap();
@@ -128,11 +128,11 @@ async fn accounts_are_seen_as_accounts() {
     .await;
     // Of the other one no answer says why it is not there: it is asked for a second time later.
     let none = ops.get(&format!("{page}{nobody}")).await.1;
-    assert!(none.contains("and waits for the call that tells its account"), "{none}");
+    assert!(none.contains("an API call will resolve it to an account"), "{none}");
     let store = SqliteStore::open(&home.path("home.db"), PATIENCE).await.unwrap();
     store.settle_handles(ACCOUNTS, wall_ms(), &[], &[(nobody.to_owned(), "no account".to_owned())]).await.unwrap();
     let none = ops.get(&format!("{page}{nobody}")).await.1;
-    assert!(none.contains("This handle was refused at"), "{none}");
+    assert!(none.contains("This handle was rejected at"), "{none}");
     assert_eq!(starter.stopped().await, Some(0));
 
     // What programs see.

@@ -190,8 +190,8 @@ fn every_operation_of_the_starter_describes_the_answers_of_the_door() {
 #[test]
 fn an_invalid_trusted_proxy_is_one_line() {
     for (proxies, why) in [
-        ("10.0.0.0/33", "is no IP address or network"),
-        ("127.0.0.1,proxy", "\"proxy\" is no IP address or network"),
+        ("10.0.0.0/33", "is not an IP address or network"),
+        ("127.0.0.1,proxy", "\"proxy\" is not an IP address or network"),
         ("10.1.2.3/8", "write 10.0.0.0/8"),
         ("0.0.0.0/0", "contains every address"),
     ] {

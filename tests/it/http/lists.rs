@@ -80,7 +80,7 @@ async fn lists_are_seen_as_lists() {
         (&1.into(), &owner.clone().into(), &"complete".into())
     );
     let (expected, pages) = (crawl["expected_pages"].as_u64().unwrap(), crawl["pages"].as_u64().unwrap());
-    assert_eq!(expected, crawl["told"].as_u64().unwrap().div_ceil(PAGE), "{crawl}");
+    assert_eq!(expected, crawl["stated_total"].as_u64().unwrap().div_ceil(PAGE), "{crawl}");
     // All calls of the quota are its own.
     let (left, calls) =
         (crawl["left_ms"].as_f64().unwrap(), seen["quota"]["supply_calls_per_15_min"].as_f64().unwrap());

@@ -5,7 +5,7 @@ use reqwest::{Client, Response, StatusCode};
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Job, Jobs, Verdict};
 use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{Lifecycle, Observation, Posts, Seen, SqliteStore};
+use twitter_updater::store::{Finding, Lifecycle, Observation, Posts, SqliteStore};
 
 use super::*;
 
@@ -25,9 +25,9 @@ impl Home {
     }
 
     /// These are dead, as the updater leaves them: in the store, then in the queue.
-    async fn bury(&self, ids: &[String], reason: &str) {
+    async fn mark_dead(&self, ids: &[String], reason: &str) {
         let dead: Vec<_> = ids.iter().map(|id| (id.clone(), reason.to_owned())).collect();
-        self.store().await.bury(NAMESPACE, wall_ms(), &dead).await.unwrap();
+        self.store().await.mark_dead(NAMESPACE, wall_ms(), &dead).await.unwrap();
         let queue = self.queue().await;
         for ids in ids.chunks(500) {
             let taken = queue.adopt(&format!("bury-{}", ids[0]), ids, PATIENCE).await.unwrap();
@@ -40,7 +40,7 @@ impl Home {
                     failures: 0,
                     order: Default::default(),
                 };
-                (job, Verdict::Bury { reason: reason.to_owned() })
+                (job, Verdict::MarkDead { reason: reason.to_owned() })
             };
             let verdicts: Vec<_> = ids.iter().map(verdict).collect();
             assert_eq!(queue.settle(&taken.fence, &verdicts, &[]).await.unwrap().settled, ids.len() as u64);
@@ -138,7 +138,7 @@ async fn it_answers_whether_all_is_fresh_and_finds_a_tweet() {
         let (status, page) = ops.get(&format!("/tweet?id={asked}")).await;
         assert_eq!(status, 200);
         assert!(
-            ["delayed in", "due in", "leased"].iter().any(|place| element(&page, "place").contains(place)),
+            ["waiting in", "due in", "leased"].iter().any(|place| element(&page, "place").contains(place)),
             "{page}"
         );
         assert!(page.contains("role=\"img\" aria-label=\"Counts by the post"), "{page}");
@@ -179,7 +179,7 @@ async fn what_a_tweet_says_stays_text_and_its_counts_are_drawn_by_its_age() {
         let observation = Observation {
             id: id.clone(),
             answered_at: made + age,
-            seen: Seen::Found(tweet(&id, text, likes)),
+            finding: Finding::Found(tweet(&id, text, likes)),
             state: ItemState::Live,
             next_due: Some(wall_ms() + 60_000),
             follow: None,
@@ -194,7 +194,7 @@ async fn what_a_tweet_says_stays_text_and_its_counts_are_drawn_by_its_age() {
     assert!(page.contains("&lt;/blockquote&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;img onerror=x&gt;"), "{page}");
     assert!(page.contains("&lt;i&gt;me&lt;/i&gt;") && !page.contains("<i>") && !page.contains("<img"), "{page}");
     // The store alone knows it.
-    assert!(element(&page, "place").contains("in no place of the queue"), "{page}");
+    assert!(element(&page, "place").contains("not in the queue"), "{page}");
     let chart = &page[page.find("role=\"img\"").unwrap()..page.find("</figure>").unwrap()];
     for word in ["18m", "60m", "1d", "10m", "1h"] {
         assert!(chart.contains(&format!(">\n{word}\n</text>")), "{word}: {chart}");
@@ -210,7 +210,7 @@ async fn what_a_tweet_says_stays_text_and_its_counts_are_drawn_by_its_age() {
     let missed = Observation {
         id: id.clone(),
         answered_at: at,
-        seen: Seen::Missing { misses: 1, since: at, reason: None, handle: None },
+        finding: Finding::Missing { misses: 1, since: at, reason: None, handle: None },
         state: ItemState::Live,
         next_due: Some(wall_ms() + 60_000),
         follow: None,
@@ -291,7 +291,7 @@ async fn send(role: &Role, path: &str, fields: &[(&str, &str)], headers: &[(&str
 async fn the_dead_are_retried_and_dropped_by_who_has_the_token() {
     let home = Home::new().await;
     let ids = young(4);
-    home.bury(&ids, "it kept failing: <b>500</b>").await;
+    home.mark_dead(&ids, "it kept failing: <b>500</b>").await;
     let (store, queue) = (home.store().await, home.queue().await);
     let state = async |id: &String| store.tweet(NAMESPACE, id).await.unwrap().unwrap().state;
 
@@ -335,8 +335,8 @@ async fn the_dead_are_retried_and_dropped_by_who_has_the_token() {
     }
     let (status, to, _) = send(&ops, "/dead/retry", &right, &own).await;
     assert_eq!((status, &*to), (303, &*format!("/dead?retried={}", ids[0])));
-    let told = ops.get(&to).await.1;
-    assert!(element(&told, "notice").contains("lives again"), "{told}");
+    let answer = ops.get(&to).await.1;
+    assert!(element(&answer, "notice").contains("is tracked again"), "{answer}");
     assert_eq!(state(&ids[0]).await, ItemState::Live);
     assert_eq!(queue.locate(&ids[..1]).await.unwrap()[0].len(), 1);
     // Once more: it lives already.
@@ -361,14 +361,14 @@ async fn the_dead_are_retried_and_dropped_by_who_has_the_token() {
 async fn the_dead_are_listed_page_by_page() {
     let home = Home::new().await;
     let ids = young(120);
-    home.bury(&ids, "no reason").await;
+    home.mark_dead(&ids, "no reason").await;
     // The queue alone knows these.
     let lost = (0..3).map(|n| TweetId::at(wall_ms() - 90_000, n).to_string()).collect::<Vec<_>>();
     let taken = home.queue().await.adopt("lost", &lost, PATIENCE).await.unwrap();
     let verdict = |id: &String| {
         let job =
             Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0, order: Default::default() };
-        (job, Verdict::Bury { reason: "lost".to_owned() })
+        (job, Verdict::MarkDead { reason: "lost".to_owned() })
     };
     home.queue().await.settle(&taken.fence, &lost.iter().map(verdict).collect::<Vec<_>>(), &[]).await.unwrap();
     let ops = home.role("ops", &home.settings(&[])).await;

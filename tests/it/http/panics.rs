@@ -22,7 +22,7 @@ async fn a_handler_that_panics_answers_500_and_ends_nothing_else() {
                 (response.status().as_u16(), &response.headers()["cache-control"]),
                 (500, &"no-store".parse().unwrap())
             );
-            assert_eq!(response.text().await.unwrap(), "the request failed here: the log says why\n");
+            assert_eq!(response.text().await.unwrap(), "the request failed: the log has the reason\n");
             assert_eq!(value(&role.get("/metrics").await.1, PANICS), Some(f64::from(times)), "{name}");
         }
         assert!(role.process.runs() && role.get("/live").await.0 == 200);

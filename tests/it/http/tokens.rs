@@ -152,7 +152,7 @@ async fn a_rotated_token_is_applied_and_ends_the_sessions() {
     assert_eq!((hook(&starter, OLD).await.status().as_u16(), hook(&starter, NEW).await.status().as_u16()), (401, 202));
 
     // Tokens that cannot be used: the one in force stays, and one line says why.
-    let refused = "the changed token cannot be used: the one in force stays";
+    let refused = "the changed token cannot be used: the former token stays in force";
     let cookie = named(&log_in(&ops, NEW).await);
     secret.swap("canary-short");
     until_true("both refuse a short one", PATIENCE, async || logs(refused) == [1, 1]).await;

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use twitter_updater::base::token::AccessToken;
 use twitter_updater::engine::health::Health;
-use twitter_updater::ingest::{AccountDoor, Hook, OPENAPI};
+use twitter_updater::ingest::{AccountEndpoint, IngestApi, OPENAPI};
 use twitter_updater::ops::{self, Server};
 
 use super::*;
@@ -36,15 +36,15 @@ impl Served {
         Self::around(world, token, max_body_bytes, Vec::new()).await
     }
 
-    async fn around(world: World, token: Option<&str>, max_body_bytes: usize, doors: Vec<AccountDoor>) -> Self {
+    async fn around(world: World, token: Option<&str>, max_body_bytes: usize, doors: Vec<AccountEndpoint>) -> Self {
         let health = Arc::new(Health::default());
         let token = token.map(|token| AccessToken::new(&SecretString::from(token)));
         let starters = vec![("twitter".to_owned(), world.starter.clone())];
-        let hook = Hook::new(starters, token, max_body_bytes, health.clone()).with_accounts(doors);
+        let hook = IngestApi::new(starters, token, max_body_bytes, health.clone()).with_accounts(doors);
         let hook = Arc::new(hook);
-        let mut registry = ops::registry();
+        let mut registry = ops::base_registry();
         hook.register(&mut registry);
-        let router: Router = hook.router().merge(ops::probes(&health)).merge(ops::metrics(registry));
+        let router: Router = hook.router().merge(ops::probe_router(&health)).merge(ops::metrics_router(registry));
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let url = format!("http://{}", server.addr());
         let end = CancellationToken::new();
@@ -178,7 +178,7 @@ async fn each_tweet_is_answered_for() {
     let (old, leased, dead) = (id_aged(31 * DAY, 1), id(1), id_aged(DAY, 2));
     served.take(&*leased).await;
     served.world.claim_all().await;
-    served.world.store.bury(NAMESPACE, clock::wall_ms(), &[(dead.clone(), "a test".to_owned())]).await.unwrap();
+    served.world.store.mark_dead(NAMESPACE, clock::wall_ms(), &[(dead.clone(), "a test".to_owned())]).await.unwrap();
     let body = format!("[{}, 12, \"x\", {leased}, {dead}, {old}, null, {}]", id(2), id(2));
     let receipt = served.take(body).await;
     for (outcome, count) in [("scheduled", 1), ("known", 1), ("leased", 1), ("dead", 1), ("too_old", 1)] {
@@ -188,7 +188,7 @@ async fn each_tweet_is_answered_for() {
     assert_eq!(refused.iter().map(|of| of["index"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 6]);
     assert!(receipt["refused"][0]["reason"].as_str().unwrap().contains("created_at is needed"), "{receipt}");
     // What a worker has may be about to end: it lives again when it is let go.
-    let waiting = served.world.queue.incoming("test", 10).await.unwrap();
+    let waiting = served.world.queue.read_incoming("test", 10).await.unwrap();
     assert_eq!(waiting.iter().map(|of| &of.member).collect::<Vec<_>>(), [&leased]);
 }
 
@@ -260,18 +260,18 @@ async fn what_follows_a_megabyte_of_old_tweets_is_taken() {
 #[tokio::test]
 async fn a_service_that_is_out_promises_nothing_and_the_body_is_sent_again() {
     let served = Served::new().await;
-    served.health.works();
+    served.health.record_success();
     let both = format!("[{}, {}]", id(1), id(2));
     served.world.store.set_down(Some("secret words of the store"));
     let (status, problem) = served.answer(served.post(&*both)).await;
-    assert_eq!((status, problem["reason"].as_str()), (503, Some("the store is out: send the whole body again")));
-    assert!(served.health.ready().unwrap_err().contains("a service is out"));
+    assert_eq!((status, problem["reason"].as_str()), (503, Some("the store is down: send the whole body again")));
+    assert!(served.health.check_ready().unwrap_err().contains("a service is unavailable"));
     assert_eq!(served.world.queue.stats().await.unwrap().delayed, 0);
 
     served.world.store.set_down(None);
     served.world.queue.fail_schedules.store(1, SeqCst);
     let (status, problem) = served.answer(served.post(&*both)).await;
-    assert_eq!((status, problem["reason"].as_str()), (503, Some("the queue is out: send the whole body again")));
+    assert_eq!((status, problem["reason"].as_str()), (503, Some("the queue is down: send the whole body again")));
     // One of two batches is done, and nobody is told that.
     let many: String = (0..1_500).map(|n| id(n) + "\n").collect();
     *served.world.queue.fail_id.lock().unwrap() = Some(id(1_200));
@@ -280,7 +280,7 @@ async fn a_service_that_is_out_promises_nothing_and_the_body_is_sent_again() {
     *served.world.queue.fail_id.lock().unwrap() = None;
     assert_eq!(served.take(many).await, receipt(500, 1_000));
     assert_eq!(served.take(both).await, receipt(0, 2));
-    assert!(served.health.ready().is_ok());
+    assert!(served.health.check_ready().is_ok());
 }
 
 #[tokio::test]
@@ -371,7 +371,7 @@ async fn more_than_the_memory_allows_is_sent_elsewhere() {
         (status == 503).then_some(problem)
     })
     .await;
-    assert_eq!(busy["reason"], "too much in work at once");
+    assert_eq!(busy["reason"], "too many bodies are in progress: send it again later");
     // Whoever was let in is served.
     for (n, mut stream) in (10..).zip(waiting) {
         let body = format!("{:<LARGEST$}", id(n));
@@ -386,7 +386,8 @@ async fn more_than_the_memory_allows_is_sent_elsewhere() {
 fn the_document_names_the_routes_there_are() {
     let document: Value = serde_json::from_str(OPENAPI).unwrap();
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
-    let sources = [include_str!("../../../src/ingest/http.rs"), include_str!("../../../src/ops/probes.rs")];
+    let sources =
+        [include_str!("../../../crates/collect/src/ingest/http.rs"), include_str!("../../../src/ops/probes.rs")];
     let mut routes = std::collections::BTreeSet::new();
     for (at, word) in sources.iter().flat_map(|text| text.match_indices(".route(\"").map(move |(at, _)| (at, text))) {
         let rest = &word[at + ".route(\"".len()..];

@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 use twitter_updater::ingest::{Drain, DrainRound};
-use twitter_updater::store::{Observation, Seen};
+use twitter_updater::store::{Finding, Observation};
 
 use super::*;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -12,7 +12,7 @@ impl World {
     async fn put(&self, members: impl IntoIterator<Item = (String, Millis)>) {
         let members: Vec<Incoming> =
             members.into_iter().map(|(member, created_at)| Incoming { member, created_at }).collect();
-        self.queue.put_incoming(&members).await.unwrap();
+        self.queue.add_incoming(&members).await.unwrap();
     }
 
     fn drain(&self) -> Drain {
@@ -88,14 +88,14 @@ async fn one_wrong_clock_refuses_nothing() {
                     clock.step(ahead);
                     None
                 }
-                false => Some(clock::simulated(right + ahead)),
+                false => Some(clock::simulate_clock(right + ahead)),
             };
             let queue = Arc::new(MemoryQueue::new(NAMESPACE, clock, Rules::default()));
             let ages: AgeTable = "30d: 1d".parse().unwrap();
             let starter = Starter::new(queue.clone(), None, ages, Arc::new(TweetId::date_of), parse);
             let members = [right - 5_000, right - 80 * DAY]
                 .map(|made| Incoming { member: TweetId::at(made, 0).to_string(), created_at: 0 });
-            queue.put_incoming(&members).await.unwrap();
+            queue.add_incoming(&members).await.unwrap();
             let round = Drain::new(starter, "w1").round().await.unwrap();
             assert_eq!(round, DrainRound { accepted: 1, refused: 0, too_old: 1, more: false }, "{ahead} {is_queues}");
             let places = queue.locate(&members.map(|of| of.member)).await.unwrap();
@@ -127,7 +127,7 @@ async fn nothing_is_removed_before_it_is_scheduled() {
             }
         }
         let error = world.drain().round().await.unwrap_err();
-        assert!(error.is_passing(), "{error}");
+        assert!(error.is_temporary(), "{error}");
         assert_eq!(world.figures().await, (1, 1, 0), "{outage}");
     }
     assert_eq!(world.drain().round().await.unwrap().accepted, 1);
@@ -172,7 +172,7 @@ async fn two_that_drain_the_same_head_schedule_it_once() {
 #[tokio::test]
 async fn the_dead_are_removed_and_stay_dead() {
     let world = World::new().await;
-    world.store.bury(NAMESPACE, clock::wall_ms(), &[(id(1), "a test".to_owned())]).await.unwrap();
+    world.store.mark_dead(NAMESPACE, clock::wall_ms(), &[(id(1), "a test".to_owned())]).await.unwrap();
     world.put([(id(1), 0), (id(2), 0)]).await;
     assert_eq!(world.drain().round().await.unwrap().accepted, 2);
     assert_eq!(world.figures().await, (0, 0, 1));
@@ -210,7 +210,7 @@ async fn what_a_worker_has_is_scheduled_when_it_is_let_go() {
     let end = Observation {
         id: id(1),
         answered_at: clock::wall_ms(),
-        seen: Seen::Missing { misses: 3, since: 0, reason: None, handle: None },
+        finding: Finding::Missing { misses: 3, since: 0, reason: None, handle: None },
         state: ItemState::Ended,
         next_due: None,
         follow: None,

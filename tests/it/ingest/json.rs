@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tokio::io::BufReader;
-use twitter_updater::ingest::{LONGEST_LINE, Tweets};
+use twitter_updater::ingest::{LONGEST_LINE, PostReader};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::providers::registry::parse;
 
@@ -17,7 +17,7 @@ type Read = Vec<(u64, Result<String, String>)>;
 
 /// The lines and ids, or reasons, of what stands in `bytes`.
 async fn read_in_chunks(bytes: &[u8], of: &Provider, chunk: usize) -> Read {
-    let mut tweets = Tweets::new(BufReader::with_capacity(chunk, bytes), parse(of));
+    let mut tweets = PostReader::new(BufReader::with_capacity(chunk, bytes), parse(of));
     let mut read = Vec::new();
     while let Some(item) = tweets.next().await.unwrap() {
         read.push((item.line, item.tweet.map(|tweet| tweet.id)));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use twitter_updater::config::Settings;
-use twitter_updater::pipelines::kind::Registered;
+use twitter_updater::pipelines::kind::RegisteredPipeline;
 use twitter_updater::pipelines::registry::Registry;
 
 use super::{Kustomization, documents, list, path, text};
@@ -13,7 +13,7 @@ fn with(component: &str) -> (Settings, Vec<String>) {
     let files: Vec<&str> = settings.values().map(String::as_str).collect();
     let settings = Settings::load_with(&files, None, &[]).unwrap();
     let pipelines = Registry::default().pipelines(&settings).unwrap();
-    let namespaces = pipelines.iter().map(Registered::namespace).collect();
+    let namespaces = pipelines.iter().map(RegisteredPipeline::namespace).collect();
     (settings, namespaces)
 }
 

@@ -1,12 +1,12 @@
 //! Network policies of every manifest: open rules leave out cloud metadata, and monitoring reaches its own port alone.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::roles::selects;
 use super::{documents, list, path, text};
+use crate::support::files;
 
 /// Addresses that no rule for "everywhere" may open: metadata services, links, and NAT64, which leads to the IPv4 ones.
 const NEVER: [&str; 14] = [
@@ -28,21 +28,9 @@ const NEVER: [&str; 14] = [
 /// Private addresses, which the roles' way to the internet does not need either.
 const PRIVATE: [&str; 6] = ["10.0.0.1", "100.64.0.1", "172.16.0.1", "192.168.0.1", "fc00::1", "fdff::1"];
 
-fn manifests(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let entry = entry.unwrap().path();
-        if entry.is_dir() {
-            manifests(&entry, found);
-        } else if entry.extension().is_some_and(|end| end == "yaml") {
-            found.push(entry);
-        }
-    }
-}
-
 /// Every policy below k8s/, with its file and name.
 fn policies() -> Vec<(String, Value)> {
-    let mut files = Vec::new();
-    manifests(&path("k8s"), &mut files);
+    let files = files::ending_in(&["yaml"], &path("k8s"));
     let all = files.iter().flat_map(|file| {
         let of_file = documents(file).into_iter().filter(|object| object["kind"] == "NetworkPolicy");
         of_file.map(move |policy| (format!("{} {}", file.display(), text(&policy, "/metadata/name")), policy))

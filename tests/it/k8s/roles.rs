@@ -171,13 +171,8 @@ fn served(container: &Value) -> BTreeSet<(&'static str, u64)> {
 
 /// Whether the sources name it as a route.
 fn is_route(path: &str) -> bool {
-    fn below(folder: &std::path::Path, wanted: &str) -> bool {
-        std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .any(|entry| if entry.is_dir() { below(&entry, wanted) } else { read(&entry).contains(wanted) })
-    }
-    below(&super::path("src"), &format!("\"{path}\""))
+    let quoted = format!("\"{path}\"");
+    crate::support::files::source_files(&["rs"]).iter().any(|file| read(file).contains(&quoted))
 }
 
 #[test]

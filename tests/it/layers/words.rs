@@ -1,26 +1,14 @@
-//! The rooms below the networks speak of ids, items and APIs: of no post, and of no network.
+//! The engine speaks of ids, items and APIs: of no post, and of no network.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::source;
-
-const ROOMS: &[&str] = &["engine", "quota", "base"];
+use super::folder_of;
+use crate::support::files;
 
 const WORDS: &[&str] = &["tweet", "tweets", "post", "posts", "provider", "providers", "twitter", "mastodon", "bluesky"];
 
 /// The program's own name: in paths of documentation, the environment's variables, keys and functions of Redis.
 const PROGRAM: &[&str] = &["twitter_updater", "twitter-updater", "TWITTER_UPDATER"];
-
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, found);
-        } else {
-            found.push(path);
-        }
-    }
-}
 
 /// The words of a line, in lower case: `postsSeen`, `posts_seen` and `POSTS_SEEN` are two each.
 fn words(line: &str) -> Vec<String> {
@@ -54,14 +42,16 @@ fn the_engine_names_no_network_and_no_post() {
     for said in ["twitter_updater::engine", "postpone", "TWITTER_UPDATER_POISON"] {
         assert!(!words(said).iter().any(|word| WORDS.contains(&&**word)), "{said}: {:?}", words(said));
     }
-    let mut found = Vec::new();
-    ROOMS.iter().for_each(|room| files(&source().join(room), &mut found));
+    let engine = folder_of("engine");
+    let mut found: Vec<PathBuf> =
+        ["src", "examples"].iter().flat_map(|part| files::below(&engine.join(part))).collect();
+    found.extend(["README.md", "Cargo.toml"].map(|file| engine.join(file)));
     assert!(found.len() > 90, "the sources were found");
     found.sort();
     let mut mistakes = Vec::new();
     for file in found {
         let text = std::fs::read_to_string(&file).unwrap();
-        let name = file.strip_prefix(source().parent().unwrap()).unwrap().display().to_string();
+        let name = file.strip_prefix(&engine).unwrap().display().to_string();
         // A file's name is read as its line 0.
         for (at, line) in std::iter::once(name.as_str()).chain(text.lines()).enumerate() {
             let said = words(line).into_iter().filter(|word| WORDS.contains(&&**word));

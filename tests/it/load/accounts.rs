@@ -172,7 +172,7 @@ async fn run(with_accounts: bool) -> Came {
         .await;
         println!("{too_soon} accounts were asked for again while others were never asked for");
         assert!(too_soon <= ACCOUNTS as usize / 50, "{too_soon}");
-        let page = world.store.page(PROFILES, Listing::Living, None, 50_000).await.unwrap();
+        let page = world.store.page(PROFILES, Listing::Tracked, None, 50_000).await.unwrap();
         println!("{} accounts, {} of them by posts of the storm", page.len(), page.len() as u64 - ACCOUNTS);
         assert!(page.len() as u64 > ACCOUNTS, "posts bring accounts");
     }

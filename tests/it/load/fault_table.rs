@@ -83,6 +83,8 @@ const DEFAULT: Pace = Pace {
     age: 2 * MINUTE,
     until_a_call: BUFFER_TTL,
 };
+/// Posts due within [`Pace::until_a_call`] that suffice for a mass-miss alert if half of them are missing.
+const MANY_DUE: u64 = 60;
 const OWNERS: u64 = 150;
 
 /// A row of the table, in its words.
@@ -312,6 +314,16 @@ impl System {
     }
 
     /// Standings of its posts.
+    /// Waits until the next seconds have due posts. Missing posts show in answers alone, and after an outage minutes may have none.
+    async fn posts_fall_due(&self, pace: Pace) {
+        let soon = i64::try_from(pace.until_a_call.as_millis()).unwrap();
+        until("posts fall due", pace.interval, async || {
+            let lanes = self.queue.due_counts_by(&[soon]).await.unwrap();
+            (lanes.iter().flat_map(|lane| &lane.counts).sum::<u64>() >= MANY_DUE).then_some(())
+        })
+        .await;
+    }
+
     async fn standings(&self) -> Vec<Stored> {
         let all = self.store.standing(&self.namespace, &self.ids).await.unwrap();
         all.into_iter().map(|standing| standing.expect("every post is in the store")).collect()
@@ -596,6 +608,7 @@ async fn faults_of_the_api(pace: Pace) -> Done {
         system.standings().await.iter().all(|post| post.checked_at.is_some()).then_some(())
     })
     .await;
+    system.posts_fall_due(pace).await;
     let mut fault = system.begins("half of the posts are missing");
     api.faults().add(Fault::SomeMissing { share: 0.5 });
     fault.lasts(BOUND).await;
@@ -606,6 +619,7 @@ async fn faults_of_the_api(pace: Pace) -> Done {
     // With the default table most posts would be missing for one interval of 3 minutes after that: as after 5 s, for longer.
     let for_a_minute = (pace.interval < BOUND).then_some(("all posts are missing for 60 s", 60));
     for (name, span) in [("all posts are missing for 5 s", 5)].into_iter().chain(for_a_minute) {
+        system.posts_fall_due(pace).await;
         let mut fault = system.begins(name);
         api.faults().add(Fault::AllMissing);
         fault.lasts(Duration::from_secs(span)).await;

@@ -13,16 +13,16 @@ use twitter_updater::engine::metrics::{CounterSet, Counters};
 use twitter_updater::engine::queue::{
     Claim, HOUR_MS, HOURS_KEPT, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue,
 };
-use twitter_updater::ingest::Lanes;
+use twitter_updater::ingest::LaneChooser;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::ops::dead::Dead;
-use twitter_updater::ops::{Access, Archive, PageInputs, Reader, Server, Site, Snapshot, WholeQueue};
+use twitter_updater::ops::dead::DeadItems;
+use twitter_updater::ops::{Access, PageInputs, Server, Site, Snapshot, SnapshotReader, StoreAccess, WholeQueue};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::pipelines::posts::posts_of;
+use twitter_updater::pipelines::posts::posts_pipeline;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
-use twitter_updater::quota::{Ask, Ledger, Park, RedisLedger, Used, Window};
+use twitter_updater::quota::{CallRecord, Ledger, Park, PermitRequest, RedisLedger, Window};
 use twitter_updater::store::Store;
 
 use crate::support::claim;
@@ -57,16 +57,16 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     let counted = count_an_hour(&mut raw).await;
     beat(&*queue).await;
 
-    let terms = twitter_updater::app::terms(&settings, &posts_of(&Provider::Twitter));
+    let terms = twitter_updater::app::figure_settings(&settings, &posts_pipeline(&Provider::Twitter));
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let unavailable = lanes[THOUSANDS.len() - 1].clone();
-    let lanes_of_the_dead = Lanes {
+    let lanes_of_the_dead = LaneChooser {
         schedule: Reloadable::new(terms.schedule.clone()).into(),
         unavailable,
         id_date: Arc::new(TweetId::date_of),
     };
-    let dead = Dead { queue: queue.clone(), store: store.clone(), lanes: lanes_of_the_dead };
-    let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
+    let dead = DeadItems { queue: queue.clone(), store: store.clone(), lanes: lanes_of_the_dead };
+    let archive = StoreAccess::open(move || std::future::ready(Ok(dead.clone()))).await;
     let (provider, health) = ("twitter".to_owned(), Arc::new(Health::default()));
     let terms = Reloadable::new(terms);
     let whole = Arc::new(WholeQueue {
@@ -79,14 +79,14 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
         budget: None,
         health,
     });
-    let reader = Arc::new(Reader::new(whole.clone(), Reloadable::new(Ok(store)), terms.clone()));
+    let reader = Arc::new(SnapshotReader::new(whole.clone(), Reloadable::new(Ok(store)), terms.clone()));
     let running = tokio::spawn({
         let reader = reader.clone();
         async move { reader.run().await }
     });
 
     let before = now(&mut raw).await;
-    let figures = reader.look().await.snapshot.unwrap();
+    let figures = reader.current().await.snapshot.unwrap();
     let after = now(&mut raw).await;
     agrees(&figures, &lanes, (before, after), &mut raw).await;
     for minute in &figures.minutes[..59] {
@@ -208,7 +208,7 @@ async fn use_credentials(ledger: &dyn Ledger, raw: &mut MultiplexedConnection) -
     let names: Vec<String> = (0..CREDENTIALS).map(|number| format!("user-{number}")).collect();
     let (endpoint, now, minutes) = (CAPABILITIES.endpoint, now(raw).await, 10 * MINUTE_MS);
     for name in &names {
-        let ask = Ask {
+        let ask = PermitRequest {
             names: std::slice::from_ref(name),
             fingerprints: &[],
             endpoint,
@@ -218,10 +218,16 @@ async fn use_credentials(ledger: &dyn Ledger, raw: &mut MultiplexedConnection) -
         };
         ledger.acquire(&ask).await.unwrap();
         let window = Window { limit: 900, remaining: 640, reset_at: now + minutes, reset_in: minutes, length: None };
-        ledger.used(name, endpoint, "p", &Used { window: Some(window), ..Used::default() }).await.unwrap();
+        ledger
+            .record_call(name, endpoint, "p", &CallRecord { window: Some(window), ..CallRecord::default() })
+            .await
+            .unwrap();
     }
     let park = Park { pause: Duration::from_secs(900), why: "its account is locked".to_owned(), everywhere: true };
-    ledger.used(&names[0], endpoint, "", &Used { park: Some(park), ..Used::default() }).await.unwrap();
+    ledger
+        .record_call(&names[0], endpoint, "", &CallRecord { park: Some(park), ..CallRecord::default() })
+        .await
+        .unwrap();
     names
 }
 
@@ -230,7 +236,7 @@ async fn count_an_hour(raw: &mut MultiplexedConnection) -> Vec<(Millis, i64)> {
     let this = now(raw).await / MINUTE_MS;
     let of_the_queue = ["scheduled", "claims", "claimed", "rescheduled", "finished", "retried", "released", "expired"];
     let counters = Counters::default();
-    let names: Vec<&str> = counters.described().into_iter().map(|(name, ..)| name).chain(of_the_queue).collect();
+    let names: Vec<&str> = counters.list_with_help().into_iter().map(|(name, ..)| name).chain(of_the_queue).collect();
     let mut counted = Vec::new();
     for minute in this - 60..this {
         let mut hour = redis::pipe();

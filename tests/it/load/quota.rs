@@ -70,7 +70,7 @@ async fn eight_processes_use_the_whole_quota_of_three_credentials() {
     assert!(enqueued.status.success(), "{}", text(&enqueued.stderr));
     let queue = RedisQueue::new(redis.pool(), NAMESPACE);
     until("all are due", Duration::from_secs(30), async || {
-        (queue.due().await.unwrap() == u64::from(TWEETS)).then_some(())
+        (queue.due_count().await.unwrap() == u64::from(TWEETS)).then_some(())
     })
     .await;
 
@@ -176,7 +176,7 @@ async fn closed_windows(
         closed.filter(|window| is_its(&window.who) && window.span.0 >= since).skip(1).take(count).collect()
     };
     until("enough windows are closed", WINDOW * u32::try_from(4 * count).unwrap(), async || {
-        assert!(queue.due().await.unwrap() > 0, "not saturated");
+        assert!(queue.due_count().await.unwrap() > 0, "not saturated");
         let windows: BTreeMap<_, _> = names.iter().map(|name| (*name, of(name))).collect();
         windows.values().all(|windows| windows.len() == count).then_some(windows)
     })

@@ -112,7 +112,7 @@ impl Stage {
         // The dead are dead in the store, as after an earlier wipe.
         let dead: Vec<_> = ids[..DEAD].iter().map(|id| (id.clone(), "why".to_owned())).collect();
         self.queue.forget(&ids[..DEAD]).await.unwrap();
-        self.store.bury(NAMESPACE, now, &dead).await.unwrap();
+        self.store.mark_dead(NAMESPACE, now, &dead).await.unwrap();
 
         let log = self.folder.path().join("log");
         let mut updaters: Vec<_> = (0..3).map(|_| Process::start(&["updater"], &settings, &log)).collect();

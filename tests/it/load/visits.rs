@@ -200,7 +200,7 @@ async fn all_of_the_quota_is_used_and_no_post_is_lost() {
         updaters.remove(0).kill();
         updaters.push(updater(PROCESSES + number));
     }
-    world.followed.move_to(VISITS, 0, &accounts[..accounts.len() / 4]).await.unwrap();
+    world.followed.move_to_part(VISITS, 0, &accounts[..accounts.len() / 4]).await.unwrap();
     println!("{}", told(&["accounts", "divide"], &world.settings));
     let mut raw = redis.connection().await;
     redis::cmd("FLUSHALL").query_async::<()>(&mut raw).await.unwrap();

@@ -10,8 +10,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use twitter_updater::config::BucketSettings;
 use twitter_updater::pipelines::media::bucket::Bucket;
-use twitter_updater::pipelines::media::files::{Files, Whole};
-use twitter_updater::pipelines::media::parts::{LockedPart, Parts};
+use twitter_updater::pipelines::media::files::{CompleteFile, FileStorage};
+use twitter_updater::pipelines::media::partial_files::{LockedPart, PartialFiles};
 
 use super::fetch::sha256;
 use crate::support::process::{Variables, variables};
@@ -225,16 +225,16 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
 }
 
 /// A whole file of so many bytes on its way.
-fn whole(size: usize) -> (TempDir, Parts, Whole) {
+fn whole(size: usize) -> (TempDir, PartialFiles, CompleteFile) {
     let folder = tempfile::tempdir().unwrap();
-    let parts = Parts::open(folder.path(), 0, 0).unwrap();
+    let parts = PartialFiles::open(folder.path(), 0, 0).unwrap();
     let bytes: Vec<u8> = (0..size).map(|at| (at / 7) as u8).collect();
     std::fs::write(&part(&parts).path, &bytes).unwrap();
-    (folder, parts, Whole { sha256: sha256(&bytes), bytes: size as u64, kind: "image/png" })
+    (folder, parts, CompleteFile { sha256: sha256(&bytes), bytes: size as u64, kind: "image/png" })
 }
 
-fn part(parts: &Parts) -> LockedPart {
-    parts.part("media:twitter", "1").unwrap().unwrap()
+fn part(parts: &PartialFiles) -> LockedPart {
+    parts.lock_part("media:twitter", "1").unwrap().unwrap()
 }
 
 #[tokio::test]
@@ -244,8 +244,8 @@ async fn a_file_is_in_the_bucket_once_small_or_in_pieces() {
     // The second one is of three pieces.
     for size in [1_000, 12_000_000] {
         let (_folder, parts, file) = whole(size);
-        assert_eq!(bucket.put(part(&parts), &file).await, Ok(true));
-        assert_eq!(bucket.put(part(&parts), &file).await, Ok(false), "it is there");
+        assert_eq!(bucket.store(part(&parts), &file).await, Ok(true));
+        assert_eq!(bucket.store(part(&parts), &file).await, Ok(false), "it is there");
         assert!(server.files().contains(&file.sha256));
         assert!(!part(&parts).path.metadata().is_ok_and(|of| of.len() > 0), "the part is gone");
         for _ in 0..2 {
@@ -259,7 +259,7 @@ async fn a_file_is_in_the_bucket_once_small_or_in_pieces() {
 async fn what_the_bucket_refuses_is_told_without_a_secret_and_the_part_stays() {
     let server = S3::start(false).await;
     let (_folder, parts, file) = whole(1_000);
-    let why = server.bucket("other-bucket").put(part(&parts), &file).await.unwrap_err();
+    let why = server.bucket("other-bucket").store(part(&parts), &file).await.unwrap_err();
     assert!(why.contains("create the bucket") && !why.contains(SECRET) && !why.contains('<'), "{why}");
     assert_eq!(part(&parts).file.metadata().unwrap().len(), 1_000);
 }
@@ -272,7 +272,7 @@ async fn whatever_the_server_does_each_file_comes_to_be_there_whole() {
     let mut failures = 0;
     for size in (0..20).map(|n| if n % 4 == 3 { 5_300_000 + n } else { 1_000 + n }) {
         let (_folder, parts, file) = whole(size);
-        while let Err(why) = bucket.put(part(&parts), &file).await {
+        while let Err(why) = bucket.store(part(&parts), &file).await {
             assert!(!why.contains(SECRET), "{why}");
             failures += 1;
         }

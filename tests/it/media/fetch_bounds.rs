@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::model::media::MediaState;
-use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Wanted};
+use twitter_updater::pipelines::media::fetch::{Fetch, FetchOutcome, FileRequest};
 
 use super::fetch::{MINUTE, World};
 use super::server::content;
@@ -24,27 +24,28 @@ async fn what_is_not_wanted_is_refused_for_good() {
     ] {
         let says = says.replace("redirected: 127.0.0.1 is not on the public internet", "redirected: port 1 of");
         match world.fetch(path).await {
-            Fetched::Refused(why) => assert!(why.contains(&says), "{path}: {why}"),
+            FetchOutcome::Refused(why) => assert!(why.contains(&says), "{path}: {why}"),
             fetched => panic!("{path}: {fetched:?}"),
         }
     }
-    assert_eq!(world.fetch("/gone/2").await, Fetched::Gone("HTTP 410".to_owned()));
+    assert_eq!(world.fetch("/gone/2").await, FetchOutcome::Gone("HTTP 410".to_owned()));
     assert_eq!(world.files(), 0, "nothing is left of them");
     // The address itself leads inside.
-    let wanted = Wanted { namespace: "media:twitter", id: "1", url: "http://169.254.169.254/latest", smaller: &[] };
-    assert!(matches!(world.fetcher.fetch(wanted, MINUTE).await, Fetched::Refused(_)));
+    let wanted =
+        FileRequest { namespace: "media:twitter", id: "1", url: "http://169.254.169.254/latest", smaller: &[] };
+    assert!(matches!(world.fetcher.fetch(wanted, MINUTE).await, FetchOutcome::Refused(_)));
 }
 
 #[tokio::test]
 async fn what_a_host_with_a_fault_says_too_is_doubted() {
     let world = World::new().await;
-    let page = "neither a picture nor a video nor a sound: it begins with \"<!DOCTYPE html><\"";
+    let page = "the file is no picture, video or sound: it begins with \"<!DOCTYPE html><\"";
     for (path, end, says) in [
         ("/gone/0", MediaState::Gone, "HTTP 404"),
         ("/gone/1", MediaState::Gone, "HTTP 403"),
         ("/page/1", MediaState::Refused, page),
     ] {
-        assert_eq!(world.fetch(path).await, Fetched::Doubted { state: end, why: says.to_owned() }, "{path}");
+        assert_eq!(world.fetch(path).await, FetchOutcome::Unconfirmed { state: end, why: says.to_owned() }, "{path}");
     }
     assert_eq!(world.files(), 0, "no page is continued as a picture");
 }
@@ -58,7 +59,7 @@ async fn a_host_without_a_free_place_is_left_for_later() {
     let next = async {
         let all_asked = async || paths.iter().all(|path| !world.server.asked(path).is_empty());
         until_true("all places are taken", MINUTE, all_asked).await;
-        assert_eq!(world.fetch("/ok/1").await, Fetched::Later(Duration::from_secs(1)));
+        assert_eq!(world.fetch("/ok/1").await, FetchOutcome::Later(Duration::from_secs(1)));
     };
     tokio::select! {
         fetched = silent => panic!("they came first: {fetched:?}"),
@@ -71,7 +72,9 @@ async fn a_host_without_a_free_place_is_left_for_later() {
 async fn a_host_whose_file_hardly_comes_has_failed() {
     let world = World::with(0, MINUTE).await;
     match world.within("/silent/1", Duration::from_secs(1)).await {
-        Fetched::Failed { why, is_of_host, .. } => assert!(why == "it comes too slowly" && is_of_host, "{why}"),
+        FetchOutcome::Failed { why, is_of_host, .. } => {
+            assert!(why == "the file arrives too slowly" && is_of_host, "{why}")
+        }
         fetched => panic!("{fetched:?}"),
     }
 }
@@ -80,7 +83,7 @@ async fn a_host_whose_file_hardly_comes_has_failed() {
 async fn failures_are_told_apart() {
     let world = World::with(0, Duration::from_millis(200)).await;
     let failed = async |path: &str| match world.fetch(path).await {
-        Fetched::Failed { why, is_of_host, after } => (why, is_of_host, after.map(|after| after.as_secs())),
+        FetchOutcome::Failed { why, is_of_host, after } => (why, is_of_host, after.map(|after| after.as_secs())),
         fetched => panic!("{path}: {fetched:?}"),
     };
     let (why, is_of_host, _) = failed("/silent/1").await;
@@ -96,7 +99,7 @@ async fn failures_are_told_apart() {
     assert_eq!(failed("/wait/1").await, ("HTTP 429".to_owned(), true, Some(120)));
     // The host rests as long as it asked for: its other files are not tried.
     match world.fetch("/ok/2").await {
-        Fetched::Later(rest) => assert!((115..=120).contains(&rest.as_secs()), "{rest:?}"),
+        FetchOutcome::Later(rest) => assert!((115..=120).contains(&rest.as_secs()), "{rest:?}"),
         fetched => panic!("{fetched:?}"),
     }
     assert!(world.server.asked("/ok/2").is_empty());
@@ -109,14 +112,16 @@ async fn a_full_folder_fetches_nothing_and_goes_on_when_there_is_room() {
     let stored = world.has(&world.fetch("/ok/99").await, 99);
     for path in ["/ok/199", "/ok/299"] {
         match world.fetch(path).await {
-            Fetched::Disk(why) => assert!(why.contains("no room for media") && why.contains("max_disk_bytes"), "{why}"),
+            FetchOutcome::StorageUnavailable(why) => {
+                assert!(why.contains("no room for media") && why.contains("max_disk_bytes"), "{why}")
+            }
             fetched => panic!("{fetched:?}"),
         }
     }
     assert_eq!(world.files(), 1, "no part is left of what had no room");
-    world.keeper.remove_unused(MINUTE, &Stop::new()).await.unwrap();
+    world.storage.remove_unused(MINUTE, &Stop::new()).await.unwrap();
     assert!(world.folder.path(&stored.file.sha256).exists(), "it is young");
-    world.keeper.remove_unused(Duration::ZERO, &Stop::new()).await.unwrap();
+    world.storage.remove_unused(Duration::ZERO, &Stop::new()).await.unwrap();
     assert_eq!(world.files(), 0, "no medium has it");
     world.has(&world.fetch("/ok/199").await, 199);
 }
@@ -130,7 +135,10 @@ async fn files_without_room_are_not_downloaded_again_and_again() {
     let paths: Vec<String> = (1..=16).map(|n| format!("/ok/{}", 99 + 100 * n)).collect();
     for _ in 0..20 {
         for fetched in futures::future::join_all(paths.iter().map(|path| world.fetch(path))).await {
-            assert!(matches!(&fetched, Fetched::Disk(why) if why.contains("no room for media")), "{fetched:?}");
+            assert!(
+                matches!(&fetched, FetchOutcome::StorageUnavailable(why) if why.contains("no room for media")),
+                "{fetched:?}"
+            );
         }
     }
     // Requests that were sent before the first answer stated its size.

@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use tempfile::TempDir;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::Verdict;
-use twitter_updater::engine::worker::FreeHandler;
+use twitter_updater::engine::worker::UnmeteredHandler;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::{ItemState, Tweet};
-use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Stored, Wanted};
-use twitter_updater::pipelines::media::files::Whole;
-use twitter_updater::pipelines::media::handler::{MediaHandler, Retrying};
+use twitter_updater::pipelines::media::fetch::{Fetch, FetchOutcome, FileRequest, StoredFile};
+use twitter_updater::pipelines::media::files::CompleteFile;
+use twitter_updater::pipelines::media::handler::{MediaHandler, RetryLimits};
 use twitter_updater::store::{
-    Forgetting, ItemsOf, Lifecycle, MediaStore, MediumSeen, NewItem, Observation, Posts, Seen, SqliteStore, Way,
+    Finding, Forgetting, ItemSet, Lifecycle, MediaStore, MediumSighting, NewItem, Observation, Posts, SqliteStore, Way,
 };
 
 use super::fetch::World;
@@ -35,17 +35,17 @@ struct Host {
 
 #[async_trait]
 impl Fetch for Host {
-    async fn fetch(&self, wanted: Wanted<'_>, _: Duration) -> Fetched {
-        self.store.take_file(SHA256, 7, NOW, 0).await.unwrap();
+    async fn fetch(&self, wanted: FileRequest<'_>, _: Duration) -> FetchOutcome {
+        self.store.reserve_file(SHA256, 7, NOW, 0).await.unwrap();
         if self.is_forgotten {
-            let items = ItemsOf { namespace: NS.to_owned(), ids: vec![wanted.id.to_owned()] };
+            let items = ItemSet { namespace: NS.to_owned(), ids: vec![wanted.id.to_owned()] };
             self.store.remove_items(&items).await.unwrap();
         } else {
             let looked = self.store.unused_files(NOW + 1, NOW + 1, "", 10).await.unwrap();
             assert_eq!(looked.unused, [SHA256]);
         }
-        let file = Whole { sha256: SHA256.to_owned(), bytes: 7, kind: "image/png" };
-        Fetched::Stored(Stored { file, is_new: true, is_continued: false, smaller: None })
+        let file = CompleteFile { sha256: SHA256.to_owned(), bytes: 7, kind: "image/png" };
+        FetchOutcome::Stored(StoredFile { file, is_new: true, is_continued: false, smaller: None })
     }
 }
 
@@ -58,14 +58,14 @@ async fn store() -> (Arc<SqliteStore>, TempDir) {
 
 async fn record(store: &SqliteStore) {
     let new = NewItem { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None, read_at: None };
-    store.record(NS, NOW, &Way::of("fan_out"), &[new]).await.unwrap();
+    store.record(NS, NOW, &Way::new("fan_out"), &[new]).await.unwrap();
 }
 
 /// As a found post does that shows it.
 async fn show(store: &SqliteStore) {
     record(store).await;
     let medium = Medium { id: ID.to_owned(), url: "https://h/1".to_owned(), kind: MediaKind::Photo };
-    store.record_media(NS, &[MediumSeen { medium, author: None, post: POST.to_owned(), at: NOW }]).await.unwrap();
+    store.record_media(NS, &[MediumSighting { medium, author: None, post: POST.to_owned(), at: NOW }]).await.unwrap();
 }
 
 /// Has the handler do it; says what the queue is told, and the state of its life.
@@ -75,9 +75,9 @@ async fn handle(store: &Arc<SqliteStore>, fetcher: &Arc<dyn Fetch>) -> (Verdict,
         fetcher: fetcher.clone(),
         smaller: |_| Vec::new(),
         store: store.clone(),
-        retrying: Retrying {
-            first: Duration::from_secs(30),
-            most: Duration::from_secs(60),
+        retrying: RetryLimits {
+            first_delay: Duration::from_secs(30),
+            longest_delay: Duration::from_secs(60),
             give_up_after: Duration::from_secs(600),
         },
         save_timeout: Duration::from_secs(20),
@@ -96,13 +96,13 @@ const AGAIN: Verdict = Verdict::Retry { after: 30_000, counted: false };
 async fn a_medium_of_a_forgotten_person_gets_no_row_and_leaves_no_part() {
     let (world, (store, _folder)) = (World::new().await, store().await);
     // Her post was asked for before: its media are recorded, it is not, and the medium is in the queue all the same.
-    store.keep_away("twitter", ANN, NOW).await.unwrap();
+    store.block_account("twitter", ANN, NOW).await.unwrap();
     show(&store).await;
     let post = Tweet { id: POST.into(), author_id: Some(ANN.into()), raw: "{}".into(), ..Tweet::default() };
-    let found = Observation::new(POST, NOW, Seen::Found(post), ItemState::Live, Some(NOW + 1));
+    let found = Observation::new(POST, NOW, Finding::Found(post), ItemState::Live, Some(NOW + 1));
     store.save("tweet:update", &[found]).await.unwrap();
     // A part of it came before.
-    let part = world.keeper.parts.part(NS, ID).unwrap().unwrap();
+    let part = world.storage.parts.lock_part(NS, ID).unwrap().unwrap();
     part.note_validator("https://h/1", Some("\"tag\""), None).unwrap();
     drop(part);
     assert_eq!(world.files(), 2);

@@ -32,7 +32,7 @@ fn pictures_of_recorded_posts_are_named() {
     with_field(&recorded, "extended_entities", &mut posts);
     assert!(!posts.is_empty());
     for post in posts {
-        let media = registry::media(&Provider::Twitter)(&post.to_string());
+        let media = registry::media_reader(&Provider::Twitter)(&post.to_string());
         assert!(!media.is_empty(), "{post}");
         for medium in media {
             assert!(medium.id.chars().all(|digit| digit.is_ascii_digit()), "{medium:?}");
@@ -50,7 +50,7 @@ fn pictures_of_recorded_views_are_named_and_videos_are_not() {
     let views: Vec<Value> = serde_json::from_str(&text).unwrap();
     let (mut with_pictures, mut videos) = (0, 0);
     for view in &views {
-        let media = registry::media(&Provider::Bluesky)(&view.to_string());
+        let media = registry::media_reader(&Provider::Bluesky)(&view.to_string());
         let embed = view["embed"]["$type"].as_str().unwrap_or_default();
         let beside = view["embed"]["media"]["$type"].as_str().unwrap_or_default();
         let has_pictures = [embed, beside].contains(&"app.bsky.embed.images#view");
@@ -80,7 +80,7 @@ fn pictures_of_recorded_galleries_are_named() {
     let views = recorded_views();
     let of = |text: &str| {
         let view = views.iter().find(|view| view["record"]["text"] == text).unwrap();
-        registry::media(&Provider::Bluesky)(&view.to_string())
+        registry::media_reader(&Provider::Bluesky)(&view.to_string())
     };
     let (alone, beside) = (of("odd gallery"), of("odd gallery-quote"));
     assert_eq!((alone.len(), beside.len()), (2, 1));
@@ -99,7 +99,7 @@ fn pictures_at_an_address_without_an_account_go_by_author_and_original() {
     let recorded: Vec<Value> = serde_json::from_str(&text).unwrap();
     let mut compared = 0;
     for view in recorded.into_iter().chain(recorded_views()) {
-        let media = registry::media(&Provider::Bluesky);
+        let media = registry::media_reader(&Provider::Bluesky);
         // One recorded author has pictures of another account, which its record does not name.
         let Some(author) = view["author"]["did"].as_str() else { continue };
         let of_author = |of: Medium| format!("{author}/{}", of.id.rsplit_once('/').unwrap().1);

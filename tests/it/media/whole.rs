@@ -7,8 +7,8 @@ use std::path::Path;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{NewJob, Queue};
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
-use twitter_updater::pipelines::media::schedule::fresh;
-use twitter_updater::store::{MediumSeen, NewItem, Store, Way};
+use twitter_updater::pipelines::media::schedule::fresh_lane;
+use twitter_updater::store::{MediumSighting, NewItem, Store, Way};
 
 use super::fetch::sha256;
 use super::server::{Server, content};
@@ -49,14 +49,14 @@ pub async fn put_in(store: &dyn Store, queue: &dyn Queue, server: &Server, numbe
             content: None,
             read_at: None,
         };
-        store.record(NS, now, &Way::of("fan_out"), &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();
+        store.record(NS, now, &Way::new("fan_out"), &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();
         let seen = |number: &u32| {
             let url = server.url(&format!("/{}/{number}", fault(*number).0));
             let medium = Medium { id: number.to_string(), url, kind: MediaKind::Photo };
-            MediumSeen { medium, author: None, post: "1".to_owned(), at: now }
+            MediumSighting { medium, author: None, post: "1".to_owned(), at: now }
         };
         store.record_media(NS, &chunk.iter().map(seen).collect::<Vec<_>>()).await.unwrap();
-        let jobs: Vec<NewJob> = ids.into_iter().map(|id| NewJob { id, lane: fresh(), due: 0.into() }).collect();
+        let jobs: Vec<NewJob> = ids.into_iter().map(|id| NewJob { id, lane: fresh_lane(), due: 0.into() }).collect();
         queue.schedule(&jobs).await.unwrap();
     }
 }

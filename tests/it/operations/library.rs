@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use tokio_util::sync::CancellationToken;
+use twitter_updater::app::function_library;
 use twitter_updater::engine::redis_functions;
 
 use crate::support::process::{run, text, variables};
@@ -26,29 +27,30 @@ async fn put(connection: &mut MultiplexedConnection, code: &str) {
 
 fn of_version(version: u32) -> String {
     let ours = format!("-- version {}\n", redis_functions::VERSION);
-    assert!(redis_functions::code().contains(&ours));
-    redis_functions::code().replace(&ours, &format!("-- version {version}\n"))
+    assert!(function_library().code().contains(&ours));
+    function_library().code().replace(&ours, &format!("-- version {version}\n"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_newest_stays_and_what_is_missing_is_loaded() {
     let redis = TestRedis::start(&[]);
     let (redis_pool, mut raw) = (pool(&redis.url), redis.connection().await);
-    let many: Vec<_> = (0..8).map(|_| redis_functions::load(&redis_pool)).collect();
+    let library = function_library();
+    let many: Vec<_> = (0..8).map(|_| library.load(&redis_pool)).collect();
     for done in futures::future::join_all(many).await {
         done.unwrap();
     }
-    assert_eq!(loaded(&mut raw).await.as_deref(), Some(redis_functions::code()));
+    assert_eq!(loaded(&mut raw).await.as_deref(), Some(function_library().code()));
     put(&mut raw, &of_version(0)).await;
-    redis_functions::load(&redis_pool).await.unwrap();
-    assert_eq!(loaded(&mut raw).await.as_deref(), Some(redis_functions::code()));
+    function_library().load(&redis_pool).await.unwrap();
+    assert_eq!(loaded(&mut raw).await.as_deref(), Some(function_library().code()));
     // Somebody's own text under our number.
-    put(&mut raw, &format!("{}\n-- mine", redis_functions::code())).await;
-    redis_functions::load(&redis_pool).await.unwrap();
-    assert_eq!(loaded(&mut raw).await.as_deref(), Some(redis_functions::code()));
+    put(&mut raw, &format!("{}\n-- mine", function_library().code())).await;
+    function_library().load(&redis_pool).await.unwrap();
+    assert_eq!(loaded(&mut raw).await.as_deref(), Some(function_library().code()));
     let newer = of_version(redis_functions::VERSION + 1);
     put(&mut raw, &newer).await;
-    redis_functions::load(&redis_pool).await.unwrap();
+    function_library().load(&redis_pool).await.unwrap();
     assert_eq!(loaded(&mut raw).await, Some(newer));
 }
 
@@ -59,7 +61,7 @@ async fn who_runs_for_long_loads_it_again() {
     let stop = CancellationToken::new();
     let keeps = tokio::spawn({
         let stop = stop.clone();
-        async move { redis_functions::keep(&redis_pool, Duration::from_millis(10), stop).await }
+        async move { function_library().keep_loaded(&redis_pool, Duration::from_millis(10), stop).await }
     });
     for _ in 0..2 {
         until_true("it is there", Duration::from_secs(20), async || loaded(&mut raw).await.is_some()).await;
@@ -72,13 +74,13 @@ async fn who_runs_for_long_loads_it_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_master_of_a_cluster_has_it() {
     let cluster = Cluster::shared().await;
-    redis_functions::load(&pool(&cluster.url)).await.unwrap();
+    function_library().load(&pool(&cluster.url)).await.unwrap();
     for master in &cluster.masters {
-        assert_eq!(loaded(&mut master.connection().await).await.as_deref(), Some(redis_functions::code()));
+        assert_eq!(loaded(&mut master.connection().await).await.as_deref(), Some(function_library().code()));
     }
     // One of them lost it.
     let () = redis::cmd("FUNCTION").arg("FLUSH").query_async(&mut cluster.masters[1].connection().await).await.unwrap();
-    redis_functions::load(&pool(&cluster.url)).await.unwrap();
+    function_library().load(&pool(&cluster.url)).await.unwrap();
     assert!(loaded(&mut cluster.masters[1].connection().await).await.is_some());
 
     // Some namespace is not where the credentials are, and says so.
@@ -114,6 +116,8 @@ fn where_it_may_not_be_loaded_one_line_says_so() {
         ("queue.redis.url", &*url),
         ("store.sqlite.path", file.to_str().unwrap()),
         ("twitter.api", "http://127.0.0.1:9"),
+        // Two queues, one line.
+        ("accounts.collect", "true"),
         ("log.level", "warn"),
     ];
     let output = run(&["status"], &variables(&settings));

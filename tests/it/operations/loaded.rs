@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use twitter_updater::app::function_library;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{
     Claim, Inbox, Incoming, Job, Jobs, Lane, Lateness, NewJob, RedisQueue, Verdict, Workers,
 };
-use twitter_updater::engine::redis_functions;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
-use twitter_updater::quota::{Ask, Ledger, Park, RedisLedger, Used, Window};
+use twitter_updater::quota::{CallRecord, Ledger, Park, PermitRequest, RedisLedger, Window};
 
 use super::shell;
 use crate::support::claim;
@@ -43,7 +43,7 @@ impl Loaded {
         let redis = pool(&guarded.url("app"));
         let queue = RedisQueue::new(redis.clone(), NAMESPACE);
         queue.check().await.unwrap();
-        redis_functions::load(&redis).await.unwrap();
+        function_library().load(&redis).await.unwrap();
         fill(&queue, &guarded).await;
         use_credentials(&RedisLedger::new(redis, "twitter")).await;
 
@@ -110,7 +110,7 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
                 failures: 0,
                 order: Default::default(),
             };
-            (job, Verdict::Bury { reason: (*reason).to_owned() })
+            (job, Verdict::MarkDead { reason: (*reason).to_owned() })
         })
         .collect();
     assert_eq!(queue.settle(&taken.fence, &verdicts, &[]).await.unwrap().settled, 3);
@@ -131,7 +131,7 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
         .await
         .unwrap();
 
-    queue.put_incoming(&["30", "x1"].map(|id| Incoming { member: id.to_owned(), created_at: 0 })).await.unwrap();
+    queue.add_incoming(&["30", "x1"].map(|id| Incoming { member: id.to_owned(), created_at: 0 })).await.unwrap();
     queue.refuse_incoming(&[("x1".to_owned(), "not a digit".to_owned())]).await.unwrap();
     let fields = [
         ("version", "0.1.0"),
@@ -148,15 +148,21 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
 async fn use_credentials(ledger: &RedisLedger) {
     let names = ["main".to_owned()];
     let endpoint = CAPABILITIES.endpoint;
-    let ask = Ask { names: &names, fingerprints: &[], endpoint, permit: "p", expiry: LEASE, backlog: 0 };
+    let ask = PermitRequest { names: &names, fingerprints: &[], endpoint, permit: "p", expiry: LEASE, backlog: 0 };
     ledger.acquire(&ask).await.unwrap();
     let window =
         Window { limit: 900, remaining: 640, reset_at: wall_ms() + 10 * MINUTE, reset_in: 10 * MINUTE, length: None };
-    ledger.used("main", endpoint, "p", &Used { window: Some(window), ..Used::default() }).await.unwrap();
+    ledger
+        .record_call("main", endpoint, "p", &CallRecord { window: Some(window), ..CallRecord::default() })
+        .await
+        .unwrap();
     let park = Park {
         pause: Duration::from_secs(900),
         why: "its account is locked (HTTP 403, code 326)".to_owned(),
         everywhere: true,
     };
-    ledger.used("second", endpoint, "", &Used { park: Some(park), ..Used::default() }).await.unwrap();
+    ledger
+        .record_call("second", endpoint, "", &CallRecord { park: Some(park), ..CallRecord::default() })
+        .await
+        .unwrap();
 }

@@ -1,11 +1,10 @@
 //! The page of operations: what it shows of logs, metrics, alerts and commands is there.
 
-use std::path::{Path, PathBuf};
-
 use clap::CommandFactory;
 use twitter_updater::app::cli::Cli;
 
 use super::read;
+use crate::support::files;
 
 const PAGE: &str = "docs/operations.md";
 
@@ -14,18 +13,6 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     let opens = format!("```{language}\n");
     let blocks = page.split(&opens).skip(1).map(|rest| rest.split("```").next().unwrap());
     blocks.flat_map(str::lines).map(str::trim).filter(|line| !line.is_empty()).collect()
-}
-
-/// Every file of the code.
-fn sources(folder: &Path, into: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path: PathBuf = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, into);
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            into.push(std::fs::read_to_string(&path).unwrap());
-        }
-    }
 }
 
 /// Whether a file calls that macro of `tracing` with all of these words.
@@ -37,8 +24,9 @@ fn logs(source: &str, level: &str, words: &[String]) -> bool {
 
 #[test]
 fn each_log_line_is_one_that_is_logged() {
-    let (page, mut all) = (read(PAGE), Vec::new());
-    sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut all);
+    let sources = files::source_files(&["rs"]);
+    let (page, all): (_, Vec<String>) =
+        (read(PAGE), sources.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect());
     let lines = blocks(&page, "log");
     assert!(lines.len() > 15, "{}", lines.len());
     for line in lines {

@@ -9,6 +9,7 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::{self, SimulatorOptions};
 
+use crate::support::files;
 use crate::support::process::{Process, run, run_with_input, text};
 use crate::support::redis::{TestRedis, pool};
 use crate::support::users::{Guarded, USERS};
@@ -28,27 +29,15 @@ fn named(text: &str, before: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-fn files(folder: &std::path::Path, end: &str, text: &mut String) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, end, text);
-        } else if path.extension().is_some_and(|its| its == end) {
-            *text += &std::fs::read_to_string(&path).unwrap();
-        }
-    }
-}
-
 #[test]
 fn app_may_do_what_the_code_does_and_nothing_else() {
-    let src = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (mut lua, mut rust) = (String::new(), String::new());
-    for folder in ["engine/queue", "quota", "base/backend"] {
-        files(&src.join(folder), "lua", &mut lua);
-    }
-    for folder in ["engine/queue", "quota", "base/backend"] {
-        files(&src.join(folder), "rs", &mut rust);
-    }
+    let src = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/engine/src");
+    let text = |end: &str| -> String {
+        let folders = ["queue", "quota", "base/backend"].map(|folder| src.join(folder));
+        let files = folders.iter().flat_map(|folder| files::ending_in(&[end], folder));
+        files.map(|file| std::fs::read_to_string(file).unwrap()).collect()
+    };
+    let (lua, rust) = (text("lua"), text("rs"));
     let mut needed: BTreeSet<String> = CLIENT.iter().map(|command| (*command).to_owned()).collect();
     for before in ["redis.call('", "in_chunks('"] {
         named(&lua, before, &mut needed);
@@ -191,5 +180,5 @@ async fn the_binary_works_as_app() {
     let log = std::fs::read_to_string(&log).unwrap();
     assert!(!log.contains("NOPERM") && !log.contains("not loaded"), "{log}");
     assert_eq!(guarded.refusals().await, Vec::<String>::new());
-    twitter_updater::engine::redis_functions::load(&pool(&url)).await.unwrap();
+    twitter_updater::app::function_library().load(&pool(&url)).await.unwrap();
 }

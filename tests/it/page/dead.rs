@@ -18,7 +18,7 @@ async fn dead(stage: &Stage) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_token_they_can_only_be_read() {
     let stage = Stage::new(&[]).await;
-    let ids = stage.bury(3, "refused (HTTP 400)").await;
+    let ids = stage.mark_dead(3, "refused (HTTP 400)").await;
     let browser = Browser::start().await;
     browser.open(&stage.url("/dead")).await;
     let shown = browser.text("main").await.unwrap();
@@ -36,7 +36,7 @@ async fn without_a_token_they_can_only_be_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_the_token_they_are_retried_and_dropped() {
     let stage = Stage::new(&[("ops.token", TOKEN)]).await;
-    let ids = stage.bury(3, "refused (HTTP 400)").await;
+    let ids = stage.mark_dead(3, "refused (HTTP 400)").await;
     let browser = Browser::start().await;
     browser.open(&stage.url("/dead")).await;
     for (button, id) in [("button:not([formaction])", &ids[0]), ("button[formaction='/dead/drop']", &ids[1])] {
@@ -65,7 +65,7 @@ async fn with_the_token_they_are_retried_and_dropped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_form_of_another_site_does_nothing() {
     let stage = Stage::new(&[("ops.token", TOKEN)]).await;
-    let ids = stage.bury(1, "refused (HTTP 400)").await;
+    let ids = stage.mark_dead(1, "refused (HTTP 400)").await;
     for (header, value) in [("origin", "https://elsewhere.example"), ("sec-fetch-site", "cross-site")] {
         let form = [("id", ids[0].as_str()), ("token", TOKEN)];
         let request = stage.ops.client.post(stage.url("/dead/drop")).header(header, value).form(&form);
@@ -77,7 +77,7 @@ async fn a_form_of_another_site_does_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_are_paged() {
     let stage = Stage::new(&[]).await;
-    let ids = stage.bury(450, "refused (HTTP 400)").await;
+    let ids = stage.mark_dead(450, "refused (HTTP 400)").await;
     let browser = Browser::start().await;
     browser.open(&stage.url("/dead")).await;
     let mut seen = std::collections::BTreeSet::new();
@@ -99,11 +99,11 @@ async fn a_link_to_the_next_page_leads_to_more() {
     browser.open(&stage.url("/dead")).await;
     assert_eq!(browser.count("nav.pages").await, 0, "none are dead");
     // As many as a page has.
-    stage.bury(50, "refused (HTTP 400)").await;
+    stage.mark_dead(50, "refused (HTTP 400)").await;
     browser.open(&stage.url("/dead")).await;
     assert_eq!((browser.count("#dead tbody tr").await, browser.count("a[rel=next]").await), (50, 0));
     assert_eq!(browser.count("nav.pages").await, 0);
-    stage.bury(1, "refused (HTTP 400)").await;
+    stage.mark_dead(1, "refused (HTTP 400)").await;
     browser.open(&stage.url("/dead")).await;
     browser.click("a[rel=next]").await;
     assert_eq!((browser.count("#dead tbody tr").await, browser.count("a[rel=next]").await), (1, 0));
@@ -114,8 +114,8 @@ async fn a_link_to_the_next_page_leads_to_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_of_a_reason_are_retried_or_dropped_at_once() {
     let stage = Stage::new(&[("ops.token", TOKEN)]).await;
-    let all = stage.bury_each(&["refused (HTTP 400)"; 3]).await;
-    let others = stage.bury_each(&["the API's answer <cannot> be read"; 60]).await;
+    let all = stage.mark_each_dead(&["refused (HTTP 400)"; 3]).await;
+    let others = stage.mark_each_dead(&["the API's answer <cannot> be read"; 60]).await;
     let browser = Browser::start().await;
     browser.without_script().await;
     browser.open(&stage.url("/dead")).await;

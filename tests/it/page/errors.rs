@@ -12,7 +12,7 @@ async fn each_is_shown_once_with_where_and_when_and_stays_when_it_is_over() {
     browser.open(&stage.url("/")).await;
     browser.until_text("#live", "says that it is live", |text| text == "live").await;
     assert_eq!(browser.count(ROWS).await, 0);
-    stage.bury(3, "refused (HTTP 400)").await;
+    stage.mark_dead(3, "refused (HTTP 400)").await;
     browser.until_text("#errors", "says why they died", |text| text.contains("refused (HTTP 400)")).await;
     assert_eq!((browser.count(ROWS).await, browser.count("#errors tbody a").await), (1, 1), "three of one reason");
 

@@ -49,7 +49,7 @@ async fn whoever_has_no_token_does_nothing() {
     let form = |token: &'static str| [("reason", "why"), ("id", "20"), ("sure", "yes"), ("token", token)];
     for (settings, tokens) in [(&[][..], ["", TOKEN]), (&[("ops.token", TOKEN)][..], ["", "not it"])] {
         let stage = Stage::new(settings).await;
-        stage.bury(1, "refused (HTTP 400)").await;
+        stage.mark_dead(1, "refused (HTTP 400)").await;
         for path in ["/pause", "/resume", "/refresh", "/dead/retry-all", "/dead/drop-all"] {
             for token in tokens {
                 let request = stage.ops.client.post(stage.url(path)).form(&form(token));

@@ -27,7 +27,7 @@ async fn a_tweet_stays_text() {
 async fn a_reason_a_workers_name_and_a_pause_stay_text() {
     let stage = Stage::new(&[("updater.name", HOSTILE)]).await;
     stage.until_updated().await;
-    let ids = stage.bury(3, HOSTILE).await;
+    let ids = stage.mark_dead(3, HOSTILE).await;
     let mut redis = stage.redis.connection().await;
     let () = redis::AsyncCommands::set(&mut redis, "{tweet:update}:paused", HOSTILE).await.unwrap();
     let browser = Browser::start().await;

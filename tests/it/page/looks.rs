@@ -69,7 +69,7 @@ pub async fn faults(browser: &Browser, name: &str) -> Vec<String> {
 /// Each kind of page: its name and where it is.
 async fn pages(stage: &Stage) -> Vec<(&'static str, String)> {
     let id = stage.grown(4).await;
-    let dead = stage.bury(12, "its request failed eight times alone: HTTP 500").await;
+    let dead = stage.mark_dead(12, "its request failed eight times alone: HTTP 500").await;
     stage.record_error("credential refused", &"host-".repeat(20), &"no-answer-at-all-".repeat(17)).await;
     vec![
         ("front", "/".to_owned()),
@@ -101,7 +101,7 @@ async fn long_names_empty_lists_and_what_is_out_fit_too() {
     let mut problems = looks(&browser, "empty-dead", &empty.url("/dead")).await;
     let mut long = Stage::new(&[("updater.name", &"worker-".repeat(20)), ("ops.token", TOKEN)]).await;
     long.until_updated().await;
-    let dead = long.bury(2, &"a-reason-without-any-space-".repeat(8)).await;
+    let dead = long.mark_dead(2, &"a-reason-without-any-space-".repeat(8)).await;
     browser.open(&long.url("/")).await;
     browser.until_text("#workers", "shows the worker", |text| text.contains("worker-worker")).await;
     let filtered = format!("/dead?reason={}", "a-reason-without-any-space-".repeat(6));

@@ -11,11 +11,11 @@ use twitter_updater::base::token::AccessToken;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::ingest::Lanes;
-use twitter_updater::ops::dead::Dead;
-use twitter_updater::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
-use twitter_updater::ops::{Access, Archive, PageInputs, Server, Site, Terms, WholeQueue};
-use twitter_updater::pipelines::kind::Words;
+use twitter_updater::ingest::LaneChooser;
+use twitter_updater::ops::dead::DeadItems;
+use twitter_updater::ops::report::sources::{ConfiguredSource, OpenedPositions, QueueOpener, SourceReader};
+use twitter_updater::ops::{Access, FigureSettings, PageInputs, Server, Site, StoreAccess, WholeQueue};
+use twitter_updater::pipelines::kind::ItemWords;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::RedisLedger;
@@ -43,7 +43,7 @@ const BEAT_EVERY: Duration = Duration::from_secs(5);
 struct First(RedisPool);
 
 #[async_trait]
-impl Queues for First {
+impl QueueOpener for First {
     async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String> {
         Ok(Arc::new(RedisQueue::new(self.0.clone(), namespace)))
     }
@@ -58,8 +58,8 @@ struct Counted {
 
 #[async_trait]
 impl Positions for Counted {
-    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
-        self.store.saved(namespace, source).await
+    async fn saved_source(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
+        self.store.saved_source(namespace, source).await
     }
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool, StoreError> {
@@ -70,13 +70,13 @@ impl Positions for Counted {
         self.store.save_trouble(namespace, source, trouble).await
     }
 
-    async fn is_another_read(
+    async fn was_another_source_read(
         &self,
         namespaces: &[String],
         source: (&str, &str),
         within: (i64, i64),
     ) -> Result<bool, StoreError> {
-        self.store.is_another_read(namespaces, source, within).await
+        self.store.was_another_source_read(namespaces, source, within).await
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
@@ -95,7 +95,7 @@ pub struct Two {
     queues: [Arc<dyn Queue>; 2],
     pub store: Arc<SqliteStore>,
     /// Where the polled sources are asked for,
-    pub positions: PositionsAtHand,
+    pub positions: OpenedPositions,
     /// and how often they were.
     pub asked: Arc<AtomicU32>,
     ids: Vec<String>,
@@ -110,15 +110,15 @@ impl Two {
     }
 
     /// The same with these sources in the settings.
-    pub async fn with_sources(named: Vec<NamedSource>) -> Self {
+    pub async fn with_sources(named: Vec<ConfiguredSource>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let redis = [(); 2].map(|()| TestRedis::start(&["--appendonly", "yes"]));
         let store = Arc::new(SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap());
         store.migrate().await.unwrap();
-        let terms = Terms {
+        let terms = FigureSettings {
             lists: None,
             threshold: None,
-            words: Words::POSTS,
+            words: ItemWords::POSTS,
             api: None,
             schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
@@ -133,13 +133,13 @@ impl Two {
             let lane = Lane::new("1d", Duration::from_secs(3_600));
             let job = |id: &String| NewJob { id: id.clone(), lane: lane.clone(), due: HOUR.into() };
             queue.schedule(&ids[share].iter().map(job).collect::<Vec<_>>()).await.unwrap();
-            let lanes = Lanes {
+            let lanes = LaneChooser {
                 schedule: Reloadable::new(terms.schedule.clone()).into(),
                 unavailable: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(3_600)),
                 id_date: Arc::new(TweetId::date_of),
             };
-            let dead = Dead { queue: queue.clone(), store: store.clone(), lanes };
-            let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
+            let dead = DeadItems { queue: queue.clone(), store: store.clone(), lanes };
+            let archive = StoreAccess::open(move || std::future::ready(Ok(dead.clone()))).await;
             let whole = Arc::new(WholeQueue {
                 queue: queue.clone(),
                 provider: provider(namespace).to_owned(),
@@ -158,8 +158,8 @@ impl Two {
         let url = format!("http://{}", server.addr());
         let asked = Arc::new(AtomicU32::new(0));
         let counted: Arc<dyn Positions> = Arc::new(Counted { store: store.clone(), asked: asked.clone() });
-        let positions = PositionsAtHand::new(Ok(counted));
-        let book = SourceBook::new(named, positions.clone(), Arc::new(First(redis[0].pool())));
+        let positions = OpenedPositions::new(Ok(counted));
+        let book = SourceReader::new(named, positions.clone(), Arc::new(First(redis[0].pool())));
         let access = Access { token: Some(AccessToken::new(&TOKEN.into())), ..Access::default() };
         let router = Site::new(shown, access, Some(book)).router();
         let serving = AbortOnDropHandle::new(tokio::spawn(server.run(router, std::future::pending())));
@@ -181,13 +181,13 @@ impl Two {
         beats(queue, Duration::from_secs(2)).await
     }
 
-    async fn bury(&self, at: usize, id: &str) {
+    async fn mark_dead(&self, at: usize, id: &str) {
         let (ids, reason) = ([id.to_owned()], "refused (HTTP 422)".to_owned());
-        self.store.bury(NAMESPACES[at], wall_ms(), &[(id.to_owned(), reason.clone())]).await.unwrap();
+        self.store.mark_dead(NAMESPACES[at], wall_ms(), &[(id.to_owned(), reason.clone())]).await.unwrap();
         let taken = self.queues[at].adopt("bury", &ids, PATIENCE).await.unwrap();
         let job =
             Job { id: id.to_owned(), lane: "x".into(), due: 0, deliveries: 0, failures: 0, order: Default::default() };
-        let buried = self.queues[at].settle(&taken.fence, &[(job, Verdict::Bury { reason })], &[]).await.unwrap();
+        let buried = self.queues[at].settle(&taken.fence, &[(job, Verdict::MarkDead { reason })], &[]).await.unwrap();
         assert_eq!(buried.settled, 1);
     }
 
@@ -279,7 +279,7 @@ async fn one_that_is_out_hides_no_other() {
     assert!(metrics.contains("delayed{namespace=\"tweet:update\""), "{metrics}");
     let (status, ready) = two.get("/ready").await;
     assert!(
-        status == 200 && ready.starts_with("yes, but for\nmastodon:update:a.social: a service is out: "),
+        status == 200 && ready.starts_with("yes, but for\nmastodon:update:a.social: a service is unavailable: "),
         "{ready}"
     );
 
@@ -306,7 +306,7 @@ async fn each_has_its_pages_and_all_lead_to_one_another() {
     until_true("newer figures", PATIENCE, async || shown_at(&browser).await > at).await;
 
     browser.type_into("form[role=search] input[name=id]", &format!("{}\u{E007}", two.ids[7])).await;
-    browser.until_text("#place", "says where it is", |text| text.contains("delayed in the lane 1d")).await;
+    browser.until_text("#place", "says where it is", |text| text.contains("waiting in the lane 1d")).await;
     assert_eq!(browser.url().await, own(&format!("/tweet?id={}", two.ids[7])));
     browser.until_text("#live", "says that it is live", |text| text == "live").await;
     is_silent(&browser).await;
@@ -315,7 +315,7 @@ async fn each_has_its_pages_and_all_lead_to_one_another() {
     browser.console().await;
 
     let dead = TweetId::at(wall_ms() - 3 * HOUR, 0).to_string();
-    two.bury(1, &dead).await;
+    two.mark_dead(1, &dead).await;
     browser.click("nav[aria-label=Pages] a:last-child").await;
     assert_eq!(browser.url().await, own("/dead"));
     assert_eq!(browser.attribute(current, "aria-current").await.as_deref(), Some("true"));
@@ -356,8 +356,8 @@ async fn the_overview_finds_a_post_in_any_of_them() {
     }
     // In both.
     let both = TweetId::at(wall_ms() - 3 * HOUR, 9).to_string();
-    two.bury(0, &both).await;
-    two.bury(1, &both).await;
+    two.mark_dead(0, &both).await;
+    two.mark_dead(1, &both).await;
     search(&two, &both).await;
     assert_eq!(browser.count("main a").await, 2);
     browser.click("main p:last-child a").await;
@@ -415,7 +415,7 @@ async fn programs_are_told_of_all_or_of_one() {
 async fn they_fit_can_be_read_and_heard_and_need_no_script() {
     let two = Two::new().await;
     let _worker = two.works(0).await;
-    two.bury(1, &TweetId::at(wall_ms() - 3 * HOUR, 0).to_string()).await;
+    two.mark_dead(1, &TweetId::at(wall_ms() - 3 * HOUR, 0).to_string()).await;
     let browser = Browser::start().await;
     let pages = [
         ("overview", "/".to_owned()),

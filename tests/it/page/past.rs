@@ -66,12 +66,12 @@ async fn without_script_it_is_a_link_and_a_range_that_there_is_not_says_so() {
         .until_text("#flow", "is of that range", |text| text.contains("Last 24 hours: 36 requests of 100 ids"))
         .await;
     for (path, says) in
-        [("/?range=2y", "Shown is the last hour"), ("/events?range=2y", "?range= with 1h, 24h, 7d or 30d")]
+        [("/?range=2y", "The page shows the last hour"), ("/events?range=2y", "?range= with 1h, 24h, 7d or 30d")]
     {
         let answer = stage.ops.client.get(stage.url(path)).send().await.unwrap();
         assert_eq!(answer.status(), 400);
         let text = answer.text().await.unwrap();
-        assert!(text.contains(says) && text.contains("There is no such range"), "{text}");
+        assert!(text.contains(says) && text.contains("Unknown range"), "{text}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use twitter_updater::model::provider::Provider;
-use twitter_updater::ops::report::sources::NamedSource;
+use twitter_updater::ops::report::sources::ConfiguredSource;
 use twitter_updater::store::{Positions, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
 use super::looks::{faults, invalid, looks};
@@ -24,8 +24,14 @@ async fn some(store: &SqliteStore) {
     let newest = TweetId::at(wall_ms() - MINUTE, 7);
     let position = json!({"latest": newest.get().to_string(), "since": "1"}).to_string();
     let gaps = [gap(HOSTILE, wall_ms() - MINUTE)];
-    let page =
-        SavedPage { at: wall_ms(), position: &position, gaps: &gaps, brought: true, notes: None, followed_at: None };
+    let page = SavedPage {
+        at: wall_ms(),
+        position: &position,
+        gaps: &gaps,
+        has_new_posts: true,
+        notes: None,
+        followed_at: None,
+    };
     store.save_page(&polled("search/tweets"), "rust", &page).await.unwrap();
     let page = SavedPage { position: "{}", gaps: &[], ..page };
     store.save_page(&polled("lists/statuses"), "a-list-with-a-long-name", &page).await.unwrap();
@@ -58,10 +64,16 @@ async fn they_appear_with_the_first_poll_and_go_on() {
     // A gap that is noted meanwhile.
     let store = SqliteStore::open(&stage.log("tweets.db"), PATIENCE).await.unwrap();
     let of = polled("search/tweets");
-    let position = store.saved(&of, "rust").await.unwrap().position.unwrap();
+    let position = store.saved_source(&of, "rust").await.unwrap().position.unwrap();
     let gaps = [gap("only 7 days can be had", wall_ms())];
-    let page =
-        SavedPage { at: wall_ms(), position: &position, gaps: &gaps, brought: true, notes: None, followed_at: None };
+    let page = SavedPage {
+        at: wall_ms(),
+        position: &position,
+        gaps: &gaps,
+        has_new_posts: true,
+        notes: None,
+        followed_at: None,
+    };
     store.save_page(&of, "rust", &page).await.unwrap();
     browser.until_text("#sources", "says what is missing", |text| text.contains("only 7 days can be had")).await;
     assert!(browser.text("#sources .lead").await.unwrap().contains("1 with gaps: posts may be missing"));
@@ -137,7 +149,7 @@ async fn a_store_that_is_out_breaks_nothing_and_nobody_is_asked_for_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_and_what_is_quiet_is_in_the_headline_live_and_stays_text() {
     let of = polled("search/tweets");
-    let named = ["calm", "down"].map(|name| NamedSource {
+    let named = ["calm", "down"].map(|name| ConfiguredSource {
         name: name.to_owned(),
         provider: Provider::Twitter,
         namespace: of.clone(),
@@ -146,7 +158,7 @@ async fn what_cannot_be_read_and_what_is_quiet_is_in_the_headline_live_and_stays
     });
     let two = Two::with_sources(named.to_vec()).await;
     let _workers = [two.works(0).await, two.works(1).await, two.polls(&of, &["calm", "down"]).await];
-    let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true, notes: None, followed_at: None };
+    let page = |at| SavedPage { at, position: "{}", gaps: &[], has_new_posts: true, notes: None, followed_at: None };
     for name in ["calm", "down"] {
         two.store.save_page(&of, name, &page(wall_ms())).await.unwrap();
     }
@@ -188,7 +200,7 @@ async fn what_cannot_be_read_and_what_is_quiet_is_in_the_headline_live_and_stays
     two.store.save_page(&of, "down", &page(wall_ms())).await.unwrap();
     until_true("all is fresh again", PATIENCE, async || is("fresh").await).await;
     two.store.save_page(&of, "calm", &page(since - MINUTE)).await.unwrap();
-    two.store.save_page(&of, "calm", &SavedPage { brought: false, ..page(wall_ms()) }).await.unwrap();
+    two.store.save_page(&of, "calm", &SavedPage { has_new_posts: false, ..page(wall_ms()) }).await.unwrap();
     let says = "source calm brought no new post since ";
     browser.until_text(verdict, "names the quiet one", |text| text.contains(says)).await;
     browser.until_text("#sources", "says so, too", |text| text.contains("calm brought no new post since")).await;

@@ -28,7 +28,7 @@ async fn a_tweet_is_found_with_its_place_and_its_counts() {
         assert!(browser.text("h1").await.is_some_and(|title| title.contains(id)), "{typed:?}");
     }
     let place = browser.text("#place").await.unwrap();
-    assert!(["delayed", "due", "leased"].iter().any(|word| place.contains(word)), "{place}");
+    assert!(["waiting", "due", "leased"].iter().any(|word| place.contains(word)), "{place}");
     let stored = stage.world.store.tweet(NAMESPACE, id).await.unwrap().unwrap();
     let shown = browser.text("#text").await.unwrap();
     let first_word = stored.text.unwrap().split_whitespace().next().unwrap().to_owned();

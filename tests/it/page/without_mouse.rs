@@ -7,7 +7,7 @@ use crate::support::browser::{ENTER, TAB};
 async fn keys_reach_everything_and_the_focus_is_seen() {
     let stage = Stage::new(&[]).await;
     stage.until_updated().await;
-    stage.bury(1, "refused (HTTP 400)").await;
+    stage.mark_dead(1, "refused (HTTP 400)").await;
     let browser = Browser::start().await;
     browser.open(&stage.url("/")).await;
     let mut reached = Vec::new();
@@ -40,7 +40,7 @@ async fn keys_reach_everything_and_the_focus_is_seen() {
     browser.open(&stage.url("/")).await;
     let focus_on = "before = document.querySelector('#dead a:not([id])'); before.focus()";
     browser.eval(focus_on, Value::Null).await;
-    stage.bury(2, "refused (HTTP 400)").await;
+    stage.mark_dead(2, "refused (HTTP 400)").await;
     until_true("an update puts another in place of the link", PATIENCE, async || {
         browser.eval("return !document.contains(before)", Value::Null).await == true
     })
@@ -63,7 +63,7 @@ async fn keys_reach_everything_and_the_focus_is_seen() {
 async fn ears_find_names_headings_and_landmarks() {
     let stage = Stage::new(&[("ops.token", TOKEN)]).await;
     stage.until_updated().await;
-    stage.bury(2, "refused (HTTP 400)").await;
+    stage.mark_dead(2, "refused (HTTP 400)").await;
     let browser = Browser::start().await;
     for path in [
         "/".to_owned(),

@@ -6,8 +6,8 @@ use serde_json::Value;
 use twitter_updater::engine::queue::LaneStats;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::report::accounts_plan::{AccountsPlan, Network, Population, READS_PER_ACCOUNT};
-use twitter_updater::ops::report::capacity::Overload;
-use twitter_updater::ops::report::plan::{ACCOUNT_CALLS, Fill};
+use twitter_updater::ops::report::plan::{ACCOUNT_CALLS, RequestFill};
+use twitter_updater::ops::report::quota_load::QuotaLoad;
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::registry::accounts;
 use twitter_updater::providers::x_v2::{XV2, XV2Options, account};
@@ -75,7 +75,7 @@ fn a_round_takes_all_accounts_in_full_calls_of_the_quota() {
 #[test]
 fn an_account_costs_two_reads_of_x_once_in_a_day() {
     let api = XV2::new(XV2Options::default()).unwrap();
-    assert_eq!(Lookup::reads(&account::Accounts(api), "12").len() as f64, READS_PER_ACCOUNT);
+    assert_eq!(Lookup::read_keys(&account::Accounts(api), "12").len() as f64, READS_PER_ACCOUNT);
     let of = |active: &str, settings: &[(&str, &str)]| {
         let own = [("providers", "x"), ("x.price_per_read", "0.01"), ("x.reads", "1000000")];
         let arguments = ["--accounts", "1000", "--active", active, "--idle", "0"];
@@ -96,7 +96,7 @@ fn an_account_costs_two_reads_of_x_once_in_a_day() {
 fn the_demand_is_that_of_status() {
     let (count, shares, days) = (600_000.0, [0.5, 0.3, 0.2], [1, 7, 30]);
     for provider in [Provider::Twitter, Provider::X, Provider::Mastodon("social".to_owned())] {
-        let fill = Fill::of(accounts(&provider).capabilities, Duration::from_secs(5), 0.1);
+        let fill = RequestFill::new(accounts(&provider).capabilities, Duration::from_secs(5), 0.1);
         let lanes = [("active", DAY, shares[0]), ("idle", 7 * DAY, shares[1]), ("frozen", 30 * DAY, shares[2])];
         let population = Population::new(count, lanes).unwrap();
         let network = Network { name: provider.to_string(), fill, calls: Some(ACCOUNT_CALLS), reads: None };
@@ -111,7 +111,7 @@ fn the_demand_is_that_of_status() {
             })
             .collect();
         // The quota is unknown, so that requests are as full as they come.
-        let shown = Overload::new(&in_lanes, &[CredentialStatus::default()], fill).demand_calls_per_15_min;
+        let shown = QuotaLoad::new(&in_lanes, &[CredentialStatus::default()], fill).demand_calls_per_15_min;
         assert!((planned.calls_per_15_min - shown).abs() < 1e-6 * shown, "{provider}: {planned:?}, {shown}");
         assert!(shown > 1.0);
     }

@@ -16,9 +16,9 @@ use twitter_updater::engine::schedule::adaptive::budget::Normaliser;
 use twitter_updater::engine::schedule::adaptive::model::Model;
 use twitter_updater::engine::schedule::adaptive::{Adaptive, Options, Spend};
 use twitter_updater::engine::schedule::history::{Answer, History};
-use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Worker};
+use twitter_updater::engine::worker::{BatchOutcome, ClaimSettings, Handler, HandlerKind, Worker};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing, Permit, Used, Window};
+use twitter_updater::quota::{CallRecord, Credential, CredentialKind, Credentials, Pacing, Permit, Window};
 
 use super::{SPECIFICATION, ages};
 use crate::support::memory_ledger::MemoryLedger;
@@ -98,7 +98,7 @@ impl Handler for Api {
         "lookup"
     }
 
-    async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
+    async fn handle(&self, batch: &Batch, permit: Permit) -> BatchOutcome {
         let (window, verdicts) = {
             let (mut state, now) = (self.state.lock().unwrap(), self.clock.now());
             let window = self.called(&mut state, now);
@@ -113,8 +113,8 @@ impl Handler for Api {
             (window, verdicts)
         };
         tokio::time::sleep(LATENCY).await;
-        self.credentials.used(permit, Used { window: Some(window), ..Used::default() }).await;
-        Handled { verdicts, ..Handled::default() }
+        self.credentials.record_call(permit, CallRecord { window: Some(window), ..CallRecord::default() }).await;
+        BatchOutcome { verdicts, ..BatchOutcome::default() }
     }
 }
 
@@ -134,7 +134,7 @@ fn schedule(options: Options) -> Adaptive {
 
 /// Half a day with so many calls in a window. `share`: the budget, as a multiple of the age table's.
 async fn live(calls_per_window: u32, spend: Spend, share: f64) -> Outcome {
-    let _replayed = random::replayed(7);
+    let _replayed = random::replay_seed(7);
     let clock = ServiceClock::starting_at(ORIGIN);
     let queue = Arc::new(MemoryQueue::new(NAMESPACE, clock.clone(), Rules::default()));
     let ledger = Arc::new(MemoryLedger::new(clock.clone()));
@@ -143,7 +143,7 @@ async fn live(calls_per_window: u32, spend: Spend, share: f64) -> Outcome {
     let credentials = Arc::new(Credentials::new(vec![anonymous], ledger, Pacing::Auto, lease));
     let state = Mutex::new(State { earliest: f64::MAX, ..State::default() });
     let schedule = schedule(Options { spend, share, ..Options::default() });
-    let early = schedule.early();
+    let early = schedule.max_earliness();
     let api =
         Arc::new(Api { clock: clock.clone(), schedule, credentials: credentials.clone(), calls_per_window, state });
     let mut dice = StdRng::seed_from_u64(3);
@@ -164,7 +164,7 @@ async fn live(calls_per_window: u32, spend: Spend, share: f64) -> Outcome {
     let worker = Worker {
         name: "worker".to_owned(),
         queue,
-        handling: Handling::Metered(api.clone(), credentials),
+        handling: HandlerKind::Metered(api.clone(), credentials),
         claims: ClaimSettings { limit: LIMIT, linger: Duration::from_secs(5), lookahead: 0.0, lease }.into(),
         early: early.into(),
         concurrency: 4.into(),
@@ -207,7 +207,7 @@ fn a_quota_that_is_to_be_spent_is_used_up_evenly_and_no_post_is_updated_too_earl
     ];
     for (quota, spend, corrected) in runs {
         let options = Options { spend, ..Options::default() };
-        let share = if corrected { schedule(options).share(Some(quota)) } else { 1.0 };
+        let share = if corrected { schedule(options).call_share(Some(quota)) } else { 1.0 };
         let Outcome { used, longest_gap, earliest } = run(demand * quota, spend, share);
         println!(
             "quota {quota} × demand, {spend:?}, share {share:.2}: {:.2} % used, longest gap {longest_gap:.2} of the mean, \

@@ -3,7 +3,7 @@
 use twitter_updater::base::clock::Millis;
 use twitter_updater::base::random;
 use twitter_updater::engine::queue::{Inspection, Place};
-use twitter_updater::pipelines::refresh::Mention;
+use twitter_updater::pipelines::refresh::{Arrival, Mention};
 use twitter_updater::store::Accounts;
 
 use super::world::{DAY, Event, HOUR, NS, World, settings, simulated};
@@ -21,23 +21,15 @@ fn user(id: &str, handle: &str) -> String {
 const AHEAD: &str = r#""status":{"created_at":"Fri Dec 31 23:59:59 +0000 9999"}"#;
 
 fn mention(id: &str, post: &str, at: Millis, object: Option<String>) -> Mention {
-    Mention {
-        kind: "profiles",
-        id: id.to_owned(),
-        from: post.to_owned(),
-        is_first: true,
-        answered_at: at,
-        acted_at: Some(at),
-        object,
-        author: None,
-    }
+    let arrival = Arrival::Account { profile: object, posted_at: Some(at) };
+    Mention { from: post.to_owned(), answered_at: at, ..Mention::first(id, arrival) }
 }
 
 /// As the handler of posts does: recorded, then scheduled.
 async fn arrive(world: &Arc<World>, mentions: &[Mention]) {
     let mentions: Vec<&Mention> = mentions.iter().collect();
     let received = world.receiver().receive(&world.starter(), &mentions).await.unwrap();
-    received.tell(&world.starter()).await.unwrap();
+    received.apply(&world.starter()).await.unwrap();
 }
 
 async fn due_in(world: &World, id: &str) -> (String, Millis) {
@@ -50,7 +42,7 @@ async fn due_in(world: &World, id: &str) -> (String, Millis) {
 #[test]
 fn a_whole_profile_in_a_post_is_an_answer_and_a_partial_one_is_none() {
     simulated(async {
-        let _replayed = random::replayed(7);
+        let _replayed = random::replay_seed(7);
         let world = World::new(settings(&[]), 1, 300);
         let now = world.now();
         let partial = r#"{"id_str":"13","screen_name":"bea","name":"Bea"}"#.to_owned();
@@ -81,15 +73,13 @@ fn a_whole_profile_in_a_post_is_an_answer_and_a_partial_one_is_none() {
 #[test]
 fn a_post_that_is_refreshed_eighty_times_does_not_write_its_author_eighty_times() {
     simulated(async {
-        let _replayed = random::replayed(7);
+        let _replayed = random::replay_seed(7);
         let world = World::new(settings(&[]), 1, 300);
         let begun = world.now();
         for round in 0..80 {
-            let again = Mention {
-                is_first: round == 0,
-                acted_at: (round == 0).then_some(begun),
-                ..mention("12", "1", world.now(), Some(user("12", "ann")))
-            };
+            let (is_first, posted_at) = (round == 0, (round == 0).then_some(begun));
+            let arrival = Arrival::Account { profile: Some(user("12", "ann")), posted_at };
+            let again = Mention { is_first, arrival, ..mention("12", "1", world.now(), None) };
             arrive(&world, &[again]).await;
             tokio::time::sleep(std::time::Duration::from_secs(30 * 60)).await;
         }
@@ -106,7 +96,7 @@ fn a_post_that_is_refreshed_eighty_times_does_not_write_its_author_eighty_times(
 #[test]
 fn a_post_wakes_a_frozen_account() {
     simulated(async {
-        let _replayed = random::replayed(7);
+        let _replayed = random::replay_seed(7);
         let world = World::new(settings(&[]), 1, 300);
         for id in ["12", "13"] {
             world.add(id, [(-60 * DAY, Event::Post), (5 * DAY, Event::Post)]);

@@ -16,7 +16,7 @@ const RUN: Millis = 60 * DAY;
 #[test]
 fn an_account_that_is_missing_once_is_asked_for_alone_then_weekly_and_may_come_back() {
     simulated(async {
-        let _replayed = random::replayed(7);
+        let _replayed = random::replay_seed(7);
         let world = World::new(settings(&[]), 1, 300);
         world.network.lock().unwrap().tells_why = true;
         let posts = |from: Millis| (from..60).map(|day| (day * DAY, Event::Post));
@@ -68,7 +68,7 @@ fn an_account_is_erased_when_the_api_says_why_it_is_gone_or_after_six_hours_of_s
         (true, AccountState::Unknown, None),
     ] {
         simulated(async {
-            let _replayed = random::replayed(7);
+            let _replayed = random::replay_seed(7);
             let world = World::new(settings(&[("STORE__ON_DELETED", "blank")]), 1, 300);
             world.network.lock().unwrap().tells_why = tells_why;
             world.add("12", [(0, Event::Post), (DAY / 2, Event::State(state))]);
@@ -144,7 +144,7 @@ fn truth(script: &[(Millis, Event)]) -> Vec<(Millis, &'static str, String)> {
 #[test]
 fn the_history_of_a_thousand_accounts_is_their_script_within_the_resolution_of_the_schedule() {
     simulated(async {
-        let _replayed = random::replayed(11);
+        let _replayed = random::replay_seed(11);
         let world = World::new(settings(&[("ACCOUNTS__IDLE_AFTER", "90d"), ("ACCOUNTS__FREEZE_AFTER", "0s")]), 2, 300);
         world.network.lock().unwrap().tells_why = true;
         let mut dice = StdRng::seed_from_u64(5);

@@ -23,7 +23,7 @@ fn ids(from: usize, count: usize) -> Vec<String> {
 #[test]
 fn with_too_few_calls_the_never_seen_go_first_and_no_data_gets_older_than_a_round() {
     simulated(async {
-        let _replayed = random::replayed(7);
+        let _replayed = random::replay_seed(7);
         // All are due again an hour after an answer, six times as often as the quota carries.
         let world = World::new(settings(&[("ACCOUNTS__ACTIVE", "1h")]), 2, CALLS);
         let (known, new) = (ids(1_000_000, KNOWN), ids(5_000_000, NEW));
@@ -96,7 +96,7 @@ fn with_too_few_calls_the_never_seen_go_first_and_no_data_gets_older_than_a_roun
 #[test]
 fn accounts_are_looked_up_the_less_often_the_longer_they_are_silent_and_frozen_ones_at_night() {
     simulated(async {
-        let _replayed = random::replayed(7);
+        let _replayed = random::replay_seed(7);
         let world = World::new(settings(&[]), 1, 300);
         world.add("11", (0..90).map(|day| (day * DAY, Event::Post)));
         world.add("12", [(-8 * DAY, Event::Post)]);
@@ -136,7 +136,7 @@ fn accounts_are_looked_up_the_less_often_the_longer_they_are_silent_and_frozen_o
 #[test]
 fn accounts_whose_counts_change_fast_are_looked_up_more_often_where_the_schedule_is_adaptive() {
     simulated(async {
-        let _replayed = random::replayed(7);
+        let _replayed = random::replay_seed(7);
         let world = World::new(settings(&[("ACCOUNTS__SCHEDULE", "adaptive")]), 1, 300);
         world.add("21", (0..40 * 96).map(|n| (n * DAY / 96, Event::Post)));
         world.add("22", (0..40).map(|day| (day * DAY, Event::Post)));
@@ -153,7 +153,7 @@ fn accounts_whose_counts_change_fast_are_looked_up_more_often_where_the_schedule
         assert!((5..=12).contains(&visits[2]), "{visits:?}");
         // What was learnt is kept with the answers, not in a process.
         use twitter_updater::store::Accounts as _;
-        let signs = world.store.signs(super::world::NS, &["21".to_owned()]).await.unwrap()[0].unwrap();
+        let signs = world.store.schedule_inputs(super::world::NS, &["21".to_owned()]).await.unwrap()[0].unwrap();
         assert!((signs.recent.unwrap() / 96.0 - 1.0).abs() < 0.1, "{signs:?}");
     });
 }
@@ -161,7 +161,7 @@ fn accounts_whose_counts_change_fast_are_looked_up_more_often_where_the_schedule
 #[test]
 fn a_queue_that_is_built_again_has_the_never_seen_first_and_the_others_as_they_were() {
     simulated(async {
-        let _replayed = random::replayed(7);
+        let _replayed = random::replay_seed(7);
         let world = World::new(settings(&[]), 1, 300);
         let ids = ["11", "12", "13"].map(str::to_owned);
         world.add("11", [(-HOUR, Event::Post)]);

@@ -32,7 +32,8 @@ fn away(now: i64) -> SimulatorOptions {
 
 /// An account that is in that state, for the next hour, too.
 fn one_that_is(api: &Running, state: AccountState, now: i64) -> u64 {
-    let is_so = |number: &u64| [now, now + 3_600_000].iter().all(|at| api.people().at(*number, *at).state == state);
+    let is_so =
+        |number: &u64| [now, now + 3_600_000].iter().all(|at| api.people().person_at(*number, *at).state == state);
     (0..1_000).find(is_so).unwrap_or_else(|| panic!("no account is {state}"))
 }
 
@@ -121,7 +122,7 @@ async fn reasons_cost_no_call_that_the_quota_lacks() {
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let world = world(Backends { redis: false, postgres: false }, &api, &folder).await;
-    let is_gone = |number: &u64| api.people().at(*number, now).state == AccountState::Deactivated;
+    let is_gone = |number: &u64| api.people().person_at(*number, now).state == AccountState::Deactivated;
     let gone: Vec<u64> = (0..1_000).filter(is_gone).take(20).collect();
     let ids: Vec<String> = gone.iter().map(|number| api.people().id(&Provider::Bluesky, *number)).collect();
     assert_eq!(ids.len(), 20);

@@ -13,17 +13,19 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::schedule::{Schedule, Schedules};
-use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
-use twitter_updater::ingest::{Lanes, Queued, Rebuild, Starter};
+use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
+use twitter_updater::ingest::{LaneChooser, Queued, Rebuild, Starter};
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::post::Ingested;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::kind::PipelineKind;
-use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
-use twitter_updater::pipelines::profiles::{ProfileJudge, Profiles, profiles_of};
-use twitter_updater::pipelines::refresh::{Receiver, Refresher, Suspicions};
-use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
+use twitter_updater::pipelines::profiles::schedule::{Intervals, SilenceSchedule};
+use twitter_updater::pipelines::profiles::{ProfileJudge, Profiles, profiles_pipeline};
+use twitter_updater::pipelines::refresh::{FailureTracker, Receiver, Refresher};
+use twitter_updater::providers::lookup::{
+    Answer, Capabilities, Charge, Lookup, LookupError, Outcome, UnsolicitedObjects,
+};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing, Window};
 use twitter_updater::store::{Store, Way};
 
@@ -159,7 +161,7 @@ impl Lookup<Account> for World {
             (window, ids.iter().map(outcome).collect())
         };
         tokio::time::sleep(LATENCY).await;
-        Ok(Answer::new(outcomes, Some(window), Strangers::default()))
+        Ok(Answer::new(outcomes, Some(window), UnsolicitedObjects::default()))
     }
 }
 
@@ -206,7 +208,7 @@ impl World {
     }
 
     fn schedule(&self) -> Arc<dyn Schedule> {
-        profiles_of(&Provider::Twitter).schedule(&self.settings)
+        profiles_pipeline(&Provider::Twitter).schedule(&self.settings)
     }
 
     pub fn schedules(&self) -> Arc<dyn Schedules> {
@@ -218,7 +220,7 @@ impl World {
         Starter::new(self.queue.clone(), Some(self.store.clone()), self.schedules(), Arc::new(date_of), |_| {
             Err("ids only".to_owned())
         })
-        .by(Way::of("fan_out"))
+        .with_way(Way::new("fan_out"))
     }
 
     /// Puts back what the queue has lost.
@@ -228,7 +230,7 @@ impl World {
         Rebuild {
             queue: self.queue.clone(),
             store: self.store.clone(),
-            lanes: Lanes { schedule: self.schedules(), unavailable, id_date: Arc::new(date_of) },
+            lanes: LaneChooser { schedule: self.schedules(), unavailable, id_date: Arc::new(date_of) },
             lease: self.settings.updater.lease,
             rate: 1_000_000,
             retry: RetryPolicy::default(),
@@ -260,7 +262,7 @@ impl World {
                 freeze_after: accounts.freeze_after,
             };
             let unavailable = Profiles.unavailable(&self.settings);
-            let schedule = BySilence::new(intervals, unavailable.confirm.clone().unwrap());
+            let schedule = SilenceSchedule::new(intervals, unavailable.confirm.clone().unwrap());
             let updater = &self.settings.updater;
             let handler = Refresher {
                 namespace: NS.to_owned(),
@@ -276,13 +278,13 @@ impl World {
                 call_timeout: self.settings.lookup.timeout,
                 save_timeout: updater.save_timeout,
                 metrics: self.metrics.clone(),
-                suspicions: Suspicions::default(),
+                failure_tracker: FailureTracker::default(),
             };
             let claims = ClaimSettings { limit: 100, linger: updater.buffer_ttl, lookahead: 0.0, lease: updater.lease };
             Worker {
                 name: format!("w{n}"),
                 queue: self.queue.clone(),
-                handling: Handling::Metered(Arc::new(handler), self.credentials.clone()),
+                handling: HandlerKind::Metered(Arc::new(handler), self.credentials.clone()),
                 claims: claims.into(),
                 early: 0.0.into(),
                 concurrency: 2.into(),

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use twitter_updater::model::account::{Absence, Account};
 use twitter_updater::model::provider;
-use twitter_updater::providers::lookup::{Answer, Charge, Lookup, LookupError, Outcome, Strangers};
+use twitter_updater::providers::lookup::{Answer, Charge, Lookup, LookupError, Outcome, UnsolicitedObjects};
 use twitter_updater::providers::mastodon::Calls;
 use twitter_updater::providers::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options};
 use twitter_updater::providers::x_v2::{FieldNames, Fields, XV2, XV2Options};
@@ -47,7 +47,11 @@ fn batch(provider: Provider, count: u32) -> Vec<String> {
 }
 
 /// Reads a body without a call.
-fn read(provider: Provider, body: &str, ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
+fn read(
+    provider: Provider,
+    body: &str,
+    ids: &[String],
+) -> Result<(Vec<Outcome<Account>>, UnsolicitedObjects), LookupError> {
     let body = body.as_bytes();
     match provider {
         Provider::TwitterV1 => twitter_v1::account::read(body, ids),
@@ -150,7 +154,7 @@ async fn the_registry_states_what_a_lookup_takes() {
     assert_eq!(date_of(Provider::TwitterV1)("759251"), Ok(None), "handed out in sequence");
     // The instance heard of it then; it may be older.
     assert_eq!(date_of(Provider::Mastodon)("109314659264330175"), Ok(None));
-    assert!(date_of(Provider::Bluesky)("bsky.app").unwrap_err().contains("a handle will not do"));
+    assert!(date_of(Provider::Bluesky)("bsky.app").unwrap_err().contains("write the DID"));
 }
 
 #[tokio::test]
@@ -367,7 +371,7 @@ async fn an_answer_that_is_odd_in_some_accounts_costs_no_more_than_those() {
         for place in [3, 5] {
             assert!(matches!(some.outcomes[place], Outcome::Broken(_)), "{provider:?}: {:?}", some.outcomes[place]);
         }
-        assert_eq!((some.unsolicited, some.stranger), (4, Some(provider.account_id(99))), "{provider:?}");
+        assert_eq!((some.unsolicited, some.first_unsolicited), (4, Some(provider.account_id(99))), "{provider:?}");
     }
 }
 

@@ -108,7 +108,7 @@ impl Provider {
             }
             Self::Mastodon | Self::MastodonStatus => {
                 let calls = if self == Self::Mastodon { Calls::Batch } else { Calls::Single };
-                let options = MastodonOptions { calls, http, ..MastodonOptions::of(&base_url) };
+                let options = MastodonOptions { calls, http, ..MastodonOptions::new(&base_url) };
                 Built::Mastodon(Mastodon::new(options).unwrap())
             }
             Self::Bluesky => {

@@ -65,7 +65,7 @@ fn with(ids: &[(u64, Role)]) -> Vec<(String, Role)> {
 }
 
 fn media(post: &Value) -> Vec<(String, MediaKind)> {
-    registry::media(&Provider::Twitter)(&post.to_string()).into_iter().map(|of| (of.id, of.kind)).collect()
+    registry::media_reader(&Provider::Twitter)(&post.to_string()).into_iter().map(|of| (of.id, of.kind)).collect()
 }
 
 fn read(post: &Value) -> Tweet {

@@ -260,7 +260,7 @@ async fn a_server_that_refuses_anonymous_requests_is_told_as_that() {
             let nobody = said(&anonymous()).await;
             let remedy = if provider == Provider::Bluesky { "bluesky.api" } else { "add a token for this server" };
             assert!(nobody.contains("refuses anonymous requests") && nobody.contains(remedy), "{nobody}");
-            assert!(!nobody.contains("another token") && !nobody.contains("session"), "{nobody}");
+            assert!(!nobody.contains("rejects the token") && !nobody.contains("session"), "{nobody}");
             assert!(!said(&bearer("any")).await.contains("anonymous"), "{provider:?}, {status}");
             let lookup = provider.at(&server.base_url(), Bounds::default());
             assert_eq!(lookup.check(&anonymous()).await.unwrap_err().to_string(), nobody);
@@ -299,11 +299,11 @@ async fn no_answer_is_believed_while_the_queue_s_clock_is_far_ahead_of_the_api_s
             (200, -7_200_000, 0, true),
             (429, 7_200_000, 0, true),
         ] {
-            let wall = clock::simulated(1_795_867_200_000);
+            let wall = clock::simulate_clock(1_795_867_200_000);
             let canned = Canned::new(status, body.clone()).header(noon.0, noon.1).header("age", &format!("{kept_s}"));
             let server = CannedServer::start(canned).await;
-            let clock = QueueTime::read(clock::wall_ms() + ahead_ms);
-            let answer = clock::by_queue(clock, ask(provider, &server.base_url(), &ids[..1])).await;
+            let clock = QueueTime::starting_at(clock::wall_ms() + ahead_ms);
+            let answer = clock::with_queue_clock(clock, ask(provider, &server.base_url(), &ids[..1])).await;
             drop(wall);
             let is_doubted = matches!(&answer, Err(LookupError::QueueClock(why)) if why.contains("ahead of the API's"));
             assert_eq!(is_doubted, !is_believed, "{provider:?} {status} {ahead_ms} {answer:?}");

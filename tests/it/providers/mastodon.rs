@@ -15,7 +15,7 @@ const B: &str = "114870361973436726";
 const FLAKE: &str = "9vQkzXyNcPGmqsMAnE";
 
 fn instance(base_url: &str, calls: Calls) -> Mastodon {
-    Mastodon::new(MastodonOptions { calls, ..MastodonOptions::of(base_url) }).unwrap()
+    Mastodon::new(MastodonOptions { calls, ..MastodonOptions::new(base_url) }).unwrap()
 }
 
 async fn ask(answer: Canned, calls: Calls, asked: &[&str]) -> Result<Answer, LookupError> {
@@ -82,15 +82,15 @@ async fn the_instance_says_how_it_is_asked() {
         ("", Calls::Single),
         ("nightly", Calls::Single),
     ] {
-        assert_eq!(Calls::of_version(version), calls, "{version}");
+        assert_eq!(Calls::from_version(version), calls, "{version}");
         let options = SimulatorOptions { mastodon_version: version.to_owned(), ..SimulatorOptions::default() };
         let running = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
-        let learned = instance(&running.base_url(), Calls::default()).learn(&anonymous()).await.unwrap();
+        let learned = instance(&running.base_url(), Calls::default()).learn_calls(&anonymous()).await.unwrap();
         assert_eq!(learned.capabilities().batch_limit, if calls == Calls::Batch { 20 } else { 1 }, "{version}");
     }
     let learn = async |answer: Canned| {
         let server = CannedServer::start(answer).await;
-        instance(&server.base_url(), Calls::Batch).learn(&anonymous()).await
+        instance(&server.base_url(), Calls::Batch).learn_calls(&anonymous()).await
     };
     // Before 4.0, and where a page of what stands in front of the instance is a 404.
     for (version, limit) in [("4.3.8", 20), ("3.5.0", 1)] {
@@ -99,7 +99,7 @@ async fn the_instance_says_how_it_is_asked() {
             _ => Canned::new(404, "<html>"),
         })
         .await;
-        let learned = instance(&server.base_url(), Calls::Batch).learn(&anonymous()).await.unwrap();
+        let learned = instance(&server.base_url(), Calls::Batch).learn_calls(&anonymous()).await.unwrap();
         assert_eq!(learned.capabilities().batch_limit, limit, "{version}");
     }
     let error = r#"{"error":"in any language"}"#;

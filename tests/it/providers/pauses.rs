@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use twitter_updater::base::clock::{Millis, wall_ms};
-use twitter_updater::model::relation::Side;
+use twitter_updater::model::relation::ListKind;
 use twitter_updater::providers::bluesky::timeline::{self as bluesky, BlueskyApi};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::{LookupError, Quota};
 use twitter_updater::providers::mastodon::timeline::{self as mastodon, MastodonApi};
 use twitter_updater::providers::relations::PageRequest;
 use twitter_updater::providers::source::SourceKind;
-use twitter_updater::providers::timeline::{Ask, Timeline};
+use twitter_updater::providers::timeline::{Timeline, TimelineRequest};
 use twitter_updater::providers::twitter_v1::timeline::{self as twitter_v1, TwitterApi};
 use twitter_updater::providers::x_v2::Fields;
 use twitter_updater::providers::x_v2::timeline::{self as x_v2, XApi};
@@ -67,12 +67,12 @@ async fn ask(provider: Provider, call: &str, answer: &Canned) -> Result<Option<Q
             provider.accounts_at(&base_url, bounds).look_up(&[account], &who).await.map(|answer| answer.quota)
         }
         "lists" => {
-            let request = PageRequest { side: Side::Followers, owner: &account, cursor: None, limit: 3 };
+            let request = PageRequest { side: ListKind::Followers, owner: &account, cursor: None, limit: 3 };
             provider.relations_at(&base_url, bounds).page(request, &who).await.map(|page| page.quota)
         }
         _ => {
             let timeline = timeline(provider, &base_url);
-            let ask = Ask { since: None, below: None, cursor: None, count: timeline.rules().count };
+            let ask = TimelineRequest { since: None, below: None, cursor: None, count: timeline.rules().count };
             timeline.page(&ask, &who).await.map(|page| page.quota)
         }
     }

@@ -9,12 +9,12 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Lane, NewJob};
-use twitter_updater::engine::schedule::Known;
+use twitter_updater::engine::schedule::ScheduledItem;
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
 use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
-use twitter_updater::pipelines::refresh::{Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::refresh::{FailureTracker, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::lookup::{Charge, Lookup};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::simulator::{self, SimulatorOptions};
@@ -80,7 +80,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             metrics: metrics.clone(),
             wave: Reloadable::new(None),
             fan_out: Vec::new(),
-            suspicions: Suspicions::default(),
+            failure_tracker: FailureTracker::default(),
         };
         let claims = ClaimSettings {
             limit: capabilities.batch_limit,
@@ -88,15 +88,15 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             lookahead: if capabilities.charge == Charge::PerCall { 0.1 } else { 0.0 },
             lease,
         };
-        let item = Known::new("", Some(at));
-        let (lane, _) = handler.schedule.in_force().next(&item, wall_ms()).unwrap();
+        let item = ScheduledItem::new("", Some(at));
+        let (lane, _) = handler.schedule.current_schedule().next(&item, wall_ms()).unwrap();
         let jobs: Vec<NewJob> =
             (0..POSTS).map(|n| NewJob { id: provider.id(at, n), lane: lane.clone(), due: 0.into() }).collect();
         queue.schedule(&jobs).await.unwrap();
         let worker = Worker {
             name: format!("worker of {namespace}"),
             queue: queue.clone(),
-            handling: Handling::Metered(Arc::new(handler), credentials),
+            handling: HandlerKind::Metered(Arc::new(handler), credentials),
             claims: claims.into(),
             early: 0.0.into(),
             concurrency: 1.into(),

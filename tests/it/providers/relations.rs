@@ -6,7 +6,7 @@ mod simulated;
 
 use serde_json::{Value, json};
 use twitter_updater::model::account::Absence;
-use twitter_updater::model::relation::{Partial, Side};
+use twitter_updater::model::relation::{ListKind, PartialReason};
 use twitter_updater::providers::lookup::{Charge, LookupError};
 use twitter_updater::providers::relations::{Listing, Members, PageRequest, RelationPage, Relations};
 
@@ -16,7 +16,7 @@ use crate::support::http::{CANARY, Canned, CannedServer, anonymous, bearer};
 
 const NETWORKS: [Provider; 4] = [Provider::TwitterV1, Provider::XV2, Provider::Mastodon, Provider::Bluesky];
 
-fn request<'a>(side: Side, owner: &'a str, cursor: Option<&'a str>) -> PageRequest<'a> {
+fn request<'a>(side: ListKind, owner: &'a str, cursor: Option<&'a str>) -> PageRequest<'a> {
     PageRequest { side, owner, cursor, limit: 3 }
 }
 
@@ -27,7 +27,7 @@ fn at(provider: Provider, server: &CannedServer) -> Box<dyn Relations> {
 async fn ask(
     provider: Provider,
     answer: Canned,
-    side: Side,
+    side: ListKind,
     cursor: Option<&str>,
 ) -> Result<RelationPage, LookupError> {
     let server = CannedServer::start(answer).await;
@@ -52,7 +52,7 @@ fn ids(page: &RelationPage) -> Vec<&str> {
 }
 
 /// A page as the network writes it, and the headers that belong to it. No cursor: the last page.
-fn page(provider: Provider, side: Side, accounts: &[Value], next: Option<&str>) -> Canned {
+fn page(provider: Provider, side: ListKind, accounts: &[Value], next: Option<&str>) -> Canned {
     let body = match provider {
         Provider::TwitterV1 => {
             let ids: Vec<&Value> = accounts.iter().map(|account| &account["id_str"]).collect();
@@ -62,7 +62,7 @@ fn page(provider: Provider, side: Side, accounts: &[Value], next: Option<&str>) 
         Provider::XV2 => json!({ "data": accounts, "meta": { "result_count": accounts.len(), "next_token": next } }),
         Provider::Mastodon | Provider::MastodonStatus => Value::from(accounts.to_vec()),
         Provider::Bluesky => {
-            let name = if side == Side::Followers { "followers" } else { "follows" };
+            let name = if side == ListKind::Followers { "followers" } else { "follows" };
             let mut body = json!({ "subject": { "did": provider.account_id(0) }, name: accounts });
             if let Some(next) = next {
                 body["cursor"] = next.into();
@@ -86,13 +86,13 @@ fn page(provider: Provider, side: Side, accounts: &[Value], next: Option<&str>) 
 /// The side whose pages are accounts at every network.
 const VIEWS: Option<&str> = Some("views:");
 
-fn first_cursor(provider: Provider, side: Side) -> Option<&'static str> {
-    if provider == Provider::Bluesky && side == Side::Friends { VIEWS } else { None }
+fn first_cursor(provider: Provider, side: ListKind) -> Option<&'static str> {
+    if provider == Provider::Bluesky && side == ListKind::Friends { VIEWS } else { None }
 }
 
 #[tokio::test]
 async fn a_call_is_what_the_documentation_says() {
-    use Side::{Followers, Friends};
+    use ListKind::{Followers, Friends};
 
     for (provider, side, cursor, expected) in [
         (
@@ -149,7 +149,7 @@ async fn a_network_states_what_a_page_holds_and_costs() {
         (Provider::Bluesky, 100, Charge::PerCall, ["getFollowers", "getFollows"], 0),
     ] {
         let lists = provider.relations_at("http://127.0.0.1:9", Bounds::default());
-        for (side, endpoint) in Side::ALL.into_iter().zip(endpoints) {
+        for (side, endpoint) in ListKind::ALL.into_iter().zip(endpoints) {
             let stated = lists.capabilities(side);
             assert_eq!((stated.page_limit, stated.charge, stated.endpoint), (page_limit, charge, endpoint));
             assert_eq!(lists.cost(side, page_limit), cost);
@@ -160,19 +160,19 @@ async fn a_network_states_what_a_page_holds_and_costs() {
                 assert_eq!(decision(&error), "too large", "{provider:?}");
             }
         }
-        let is_remote = (provider == Provider::Mastodon).then_some(Partial::Remote);
-        assert_eq!((lists.why_partial("ann"), lists.why_partial("ann@b.example")), (None, is_remote));
+        let is_remote = (provider == Provider::Mastodon).then_some(PartialReason::Remote);
+        assert_eq!((lists.partial_reason("ann"), lists.partial_reason("ann@b.example")), (None, is_remote));
     }
     // An account on a page costs what it costs when it is looked up.
     let lists = Provider::XV2.relations_at("http://127.0.0.1:9", Bounds::default());
     let accounts = Provider::XV2.accounts_at("http://127.0.0.1:9", Bounds::default());
-    assert_eq!((lists.reads("7"), lists.cost(Side::Friends, 1)), (accounts.reads("7"), 2));
+    assert_eq!((lists.read_keys("7"), lists.cost(ListKind::Friends, 1)), (accounts.read_keys("7"), 2));
 }
 
 #[tokio::test]
 async fn a_page_has_ids_in_the_order_told_with_their_accounts_and_the_next_cursor() {
     for provider in NETWORKS {
-        for side in Side::ALL {
+        for side in ListKind::ALL {
             let cursor = first_cursor(provider, side);
             let accounts: Vec<Value> =
                 [3, 1, 2].map(|number| provider.account(&provider.account_id(number), "ann")).to_vec();
@@ -208,7 +208,8 @@ async fn a_member_without_a_readable_id_is_told_and_the_others_are_kept() {
             Provider::Bluesky => json!({ "did": "ann.test", "handle": "ann.test" }),
         };
         let accounts = [good(1), odd, good(2)];
-        let some = ask(provider, page(provider, Side::Followers, &accounts, Some("5")), Side::Followers, None).await;
+        let some =
+            ask(provider, page(provider, ListKind::Followers, &accounts, Some("5")), ListKind::Followers, None).await;
         let some = some.unwrap();
         assert_eq!(ids(&some), [provider.account_id(1), provider.account_id(2)], "{provider:?}");
         let told = &members(&some).unreadable;
@@ -218,7 +219,8 @@ async fn a_member_without_a_readable_id_is_told_and_the_others_are_kept() {
             let mut bare = good(3);
             let fields = bare.as_object_mut().unwrap();
             fields.retain(|name, _| name == "id" || name == "did");
-            let some = ask(provider, page(provider, Side::Followers, &[bare], None), Side::Followers, None).await;
+            let some =
+                ask(provider, page(provider, ListKind::Followers, &[bare], None), ListKind::Followers, None).await;
             let some = some.unwrap();
             assert_eq!(ids(&some), [provider.account_id(3)], "{provider:?}");
             assert_eq!((members(&some).accounts.len(), members(&some).unreadable.count), (0, 0), "{provider:?}");
@@ -226,14 +228,14 @@ async fn a_member_without_a_readable_id_is_told_and_the_others_are_kept() {
     }
     // A page that states more accounts than it has lacks some.
     let body = json!({ "data": [Provider::XV2.account("7", "ann")], "meta": { "result_count": 3 } });
-    let short = ask(Provider::XV2, Canned::new(200, body.to_string()), Side::Followers, None).await.unwrap();
+    let short = ask(Provider::XV2, Canned::new(200, body.to_string()), ListKind::Followers, None).await.unwrap();
     assert_eq!((ids(&short), members(&short).unreadable.count), (vec!["7"], 2));
 }
 
 #[tokio::test]
 async fn an_answer_without_its_list_is_never_an_empty_list() {
     for provider in NETWORKS {
-        let whole = page(provider, Side::Followers, &[provider.account(&provider.account_id(1), "ann")], None).body;
+        let whole = page(provider, ListKind::Followers, &[provider.account(&provider.account_id(1), "ann")], None).body;
         let mut odd: Vec<Vec<u8>> =
             [r#"{"things":7}"#, "", "null", "7", "%PDF", r#"{"error":"no"}"#, r#"{"errors":[{"code":131}]}"#, "{}"]
                 .map(|body| body.as_bytes().to_vec())
@@ -254,11 +256,11 @@ async fn an_answer_without_its_list_is_never_an_empty_list() {
         }
         for body in odd {
             let text = String::from_utf8_lossy(&body).into_owned();
-            let error = ask(provider, Canned::new(200, body), Side::Followers, None).await.unwrap_err();
+            let error = ask(provider, Canned::new(200, body), ListKind::Followers, None).await.unwrap_err();
             assert_eq!(decision(&error), "bad answer", "{provider:?}: {text}");
         }
         let html = Canned::new(200, "[]").header("content-type", "text/html");
-        assert_eq!(decision(&ask(provider, html, Side::Followers, None).await.unwrap_err()), "bad answer");
+        assert_eq!(decision(&ask(provider, html, ListKind::Followers, None).await.unwrap_err()), "bad answer");
     }
 }
 
@@ -282,7 +284,7 @@ fn said(result: Result<RelationPage, LookupError>) -> String {
 
 /// Asks twice, for the first page and with a cursor.
 async fn both(provider: Provider, status: u16, body: &str) -> (String, String) {
-    let of = async |cursor| said(ask(provider, Canned::new(status, body), Side::Followers, cursor).await);
+    let of = async |cursor| said(ask(provider, Canned::new(status, body), ListKind::Followers, cursor).await);
     (of(None).await, of(Some("51")).await)
 }
 
@@ -376,7 +378,7 @@ async fn x_says_in_a_success_why_there_is_no_list() {
         serde_json::from_str(&problem("Not Found Error", "resource-not-found", "x", "pinned_tweet_id")).unwrap();
     body["data"] = json!([Provider::XV2.account("7", "ann")]);
     body["meta"] = json!({ "result_count": 1 });
-    let page = ask(Provider::XV2, Canned::new(200, body.to_string()), Side::Friends, None).await.unwrap();
+    let page = ask(Provider::XV2, Canned::new(200, body.to_string()), ListKind::Friends, None).await.unwrap();
     assert_eq!((ids(&page), members(&page).accounts[0].handle.as_deref()), (vec!["7"], Some("ann")));
 }
 
@@ -398,13 +400,13 @@ async fn an_instance_hides_lists_and_knows_a_part_of_others() {
         let expected = (first.to_owned(), later.to_owned());
         assert_eq!(both(Provider::Mastodon, status, body).await, expected, "{status} {body}");
     }
-    let of = async |answer: Canned, cursor| ask(Provider::Mastodon, answer, Side::Followers, cursor).await.unwrap();
+    let of = async |answer: Canned, cursor| ask(Provider::Mastodon, answer, ListKind::Followers, cursor).await.unwrap();
     let empty = Canned::new(200, "[]");
-    assert_eq!(members(&of(empty.clone(), None).await).partial, Some(Partial::Hidden));
+    assert_eq!(members(&of(empty.clone(), None).await).partial, Some(PartialReason::Hidden));
     assert_eq!(members(&of(empty, Some("51")).await).partial, None, "the end of a list");
     let accounts: Vec<Value> = (0..3).map(|number| Provider::Mastodon.account(&number.to_string(), "a")).collect();
     let full = Canned::new(200, json!(accounts).to_string());
-    assert_eq!(members(&of(full.clone(), None).await).partial, Some(Partial::Unlinked));
+    assert_eq!(members(&of(full.clone(), None).await).partial, Some(PartialReason::Unlinked));
     let link = r#"<https://a.example/x?since_id=9>; rel="prev""#;
     assert_eq!(members(&of(full.clone().header("link", link), None).await).partial, None, "it says that none follows");
     let next = r#"<https://a.example/x?max_id=7>; rel="next""#;
@@ -412,10 +414,10 @@ async fn an_instance_hides_lists_and_knows_a_part_of_others() {
     behind.headers.push(("link".to_owned(), next.to_owned()));
     assert_eq!(members(&of(behind, None).await).next.as_deref(), Some("7"), "in a line of its own");
     let no_text = full.clone().header("link", r#"<https://a.example/x?max_id=7>; rel="next"; title="é""#);
-    let result = ask(Provider::Mastodon, no_text, Side::Followers, None).await;
+    let result = ask(Provider::Mastodon, no_text, ListKind::Followers, None).await;
     assert_eq!(decision(&result.unwrap_err()), "bad answer");
     let link = r#"<https://a.example/x?page=2>; rel="next""#;
-    let result = ask(Provider::Mastodon, full.header("link", link), Side::Followers, None).await;
+    let result = ask(Provider::Mastodon, full.header("link", link), ListKind::Followers, None).await;
     assert_eq!(decision(&result.unwrap_err()), "bad answer");
 }
 
@@ -440,14 +442,14 @@ async fn bluesky_tells_the_owner_from_the_cursor_and_the_session() {
     let owner = Provider::Bluesky.account_id(0);
     for (name, expected) in [("AccountTakedown", "suspended"), ("AccountDeactivated", "not found")] {
         let server = CannedServer::start(Canned::new(400, error(name, "x"))).await;
-        let page = at(Provider::Bluesky, &server).page(request(Side::Followers, &owner, None), &anonymous()).await;
+        let page = at(Provider::Bluesky, &server).page(request(ListKind::Followers, &owner, None), &anonymous()).await;
         assert_eq!(said(page), expected);
     }
     // The list of another account, and an empty page that leads to itself.
     let body = json!({ "subject": { "did": "did:plc:other" }, "followers": [] }).to_string();
     assert_eq!(both(Provider::Bluesky, 200, &body).await.0, "bad answer");
-    let stuck = page(Provider::Bluesky, Side::Followers, &[], Some("51"));
-    let stuck = ask(Provider::Bluesky, stuck, Side::Followers, Some("51")).await.unwrap();
+    let stuck = page(Provider::Bluesky, ListKind::Followers, &[], Some("51"));
+    let stuck = ask(Provider::Bluesky, stuck, ListKind::Followers, Some("51")).await.unwrap();
     assert_eq!(members(&stuck).next, None);
 }
 
@@ -457,7 +459,7 @@ async fn with_records(records: Canned) -> CannedServer {
         if asked.target.contains("listRecords") {
             records.clone()
         } else {
-            page(Provider::Bluesky, Side::Friends, &[Provider::Bluesky.account("did:plc:viewed", "a.test")], None)
+            page(Provider::Bluesky, ListKind::Friends, &[Provider::Bluesky.account("did:plc:viewed", "a.test")], None)
         }
     })
     .await
@@ -472,7 +474,7 @@ async fn friends_at_bluesky_come_with_the_moment_of_the_follow_where_the_server_
     let records = [value, without_zone].map(|value| json!({ "uri": "at://x", "cid": "x", "value": value }));
     let body = json!({ "records": records, "cursor": "3l" });
     let owner = Provider::Bluesky.account_id(0);
-    let friends = |cursor| request(Side::Friends, &owner, cursor);
+    let friends = |cursor| request(ListKind::Friends, &owner, cursor);
     let server = with_records(Canned::new(200, body.to_string())).await;
     let lists = at(Provider::Bluesky, &server);
     let first = lists.page(friends(None), &anonymous()).await.unwrap();

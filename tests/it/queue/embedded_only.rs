@@ -41,7 +41,7 @@ async fn nothing_is_written_into_a_file_that_was_deleted_or_replaced() {
     for name in names_of {
         std::fs::rename(aside.join(name), folder.path().join(name)).unwrap();
     }
-    assert_eq!(queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap(), Settled { settled: 2, lost: 0 });
+    assert_eq!(queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap(), SettleOutcome { settled: 2, lost: 0 });
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn what_is_told_in_brief_has_no_lanes() {
     schedule(&queue, &young(), 0, &["1", "2"]).await;
     let claimed = batch(&queue, ClaimRequest { limit: 1, ..request("a") }).await;
     queue.heartbeat("a", &[], &[("requests", 2)], &Lateness::default()).await.unwrap();
-    let (stats, brief) = (queue.stats().await.unwrap(), queue.brief().await.unwrap());
+    let (stats, brief) = (queue.stats().await.unwrap(), queue.brief_stats().await.unwrap());
     assert_eq!((stats.lanes.len(), stats.delayed, brief.lanes.len(), brief.delayed), (1, 1, 0, 0));
     assert_eq!((brief.leased, brief.leased, claimed.jobs.len()), (1, stats.leased, 1));
     assert_eq!((&brief.namespace, &brief.counters), (&stats.namespace, &stats.counters));
@@ -119,7 +119,7 @@ async fn a_clock_that_was_ahead_delays_nothing_that_is_given_back() {
     let clock = std::cell::Cell::new(None);
     let step = |seconds: i64| {
         drop(clock.take());
-        clock.set(Some(clock::simulated(wall_ms() + 1_000 * seconds)));
+        clock.set(Some(clock::simulate_clock(wall_ms() + 1_000 * seconds)));
     };
     what_is_given_back_while_the_clock_is_ahead_waits_for_nothing(&queue, step).await;
 }

@@ -20,14 +20,14 @@ async fn the_fence_of_a_lost_claim_is_not_that_of_another() {
     schedule(&queue, &young(), 0, &["1", "2"]).await;
     let theirs = batch(&queue, request("theirs")).await;
     let lost = Fence { token: "lost".into(), ..theirs.fence.clone() };
-    let both = Settled { settled: 0, lost: 2 };
+    let both = SettleOutcome { settled: 0, lost: 2 };
     assert_eq!(queue.settle(&lost, &reschedule(&theirs, &old(), 0), &[]).await.unwrap(), both);
     assert_eq!(queue.release(&lost, &theirs.jobs).await.unwrap(), both);
     // Nor where the same token stands for an earlier claim.
     set(redis, &format!("{prefix}claim:lost"), &format!("{}9 1\n", theirs.fence.deadline)).await;
     assert_eq!(queue.settle(&lost, &reschedule(&theirs, &old(), 0), &[]).await.unwrap(), both);
     let settled = queue.settle(&theirs.fence, &reschedule(&theirs, &old(), 0), &[]).await.unwrap();
-    assert_eq!(settled, Settled { settled: 2, lost: 0 });
+    assert_eq!(settled, SettleOutcome { settled: 2, lost: 0 });
 }
 
 /// As after a failover to a server whose clock is behind: leases and the last fence are in its future.

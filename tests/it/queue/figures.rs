@@ -4,7 +4,7 @@ use super::*;
 
 pub(super) async fn what_comes_due_is_counted_by_lane(world: World) {
     let queue = &*world.one;
-    assert_eq!(queue.due_by(&[0]).await.unwrap(), [], "no lane is known");
+    assert_eq!(queue.due_counts_by(&[0]).await.unwrap(), [], "no lane is known");
     schedule_late(queue, &[(&old(), 9_000_000, "late"), (&young(), 2_000_000, "later")]).await;
     schedule(queue, &young(), 0, &["now"]).await;
     schedule(queue, &young(), 1_000_000, &["1", "2"]).await;
@@ -12,14 +12,14 @@ pub(super) async fn what_comes_due_is_counted_by_lane(world: World) {
     let due = |lane: &str, counts: &[u64]| LaneDue { lane: lane.into(), counts: counts.into() };
     let offsets = [Millis::MIN, -5_000_000, -1_000_000, 0, 500_000, 1_000_000, 3_000_000, Millis::MAX];
     assert_eq!(
-        world.two.due_by(&offsets).await.unwrap(),
+        world.two.due_counts_by(&offsets).await.unwrap(),
         [due("young", &[0, 0, 1, 2, 2, 4, 4, 4]), due("old", &[0, 1, 1, 1, 1, 1, 2, 2])]
     );
     // What is leased comes due in no lane; the lane stays.
     let claimed = batch(queue, ClaimRequest { limit: 3, ..request("a") }).await;
     assert_eq!(claimed.jobs.len(), 3);
-    assert_eq!(queue.due_by(&[0, 1_000_000]).await.unwrap(), [due("young", &[0, 2]), due("old", &[0, 0])]);
-    assert_eq!(queue.due_by(&[]).await.unwrap(), [due("young", &[]), due("old", &[])]);
+    assert_eq!(queue.due_counts_by(&[0, 1_000_000]).await.unwrap(), [due("young", &[0, 2]), due("old", &[0, 0])]);
+    assert_eq!(queue.due_counts_by(&[]).await.unwrap(), [due("young", &[]), due("old", &[])]);
 }
 
 /// All of these together: a test may run over the edge of a minute.
@@ -170,7 +170,7 @@ fn a_token_names_its_worker() {
         ("web-", "web-"),
         ("", ""),
     ] {
-        assert_eq!(worker_of(token), worker);
+        assert_eq!(worker_name_of_token(token), worker);
     }
 }
 

@@ -37,7 +37,7 @@ async fn put(queue: &dyn Queue) -> Batch {
     queue.settle(&first.fence, &verdicts, &[]).await.unwrap();
     let held = batch(queue, ClaimRequest { limit: 3, ..request("held") }).await;
     let promoted = NewJob { id: held.jobs[0].id.clone(), lane: middle(), due: 5.into() };
-    assert_eq!(queue.promote(&[promoted]).await.unwrap(), [Promoted::Noted]);
+    assert_eq!(queue.promote(&[promoted]).await.unwrap(), [PromoteOutcome::Noted]);
     held
 }
 
@@ -46,7 +46,7 @@ async fn run(queue: &RedisQueue, command: &str, held: &Batch) -> bool {
     let verdict = match command {
         "reschedule" => Verdict::Reschedule { lane: old(), due: 5.into() },
         "finish" => Verdict::Finish,
-        "bury" => Verdict::Bury { reason: "why".to_owned() },
+        "bury" => Verdict::MarkDead { reason: "why".to_owned() },
         "retry" => Verdict::Retry { after: 5, counted: true },
         "release" => return queue.release(&held.fence, &held.jobs).await.is_ok(),
         "postpone" => {

@@ -6,17 +6,17 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const HOUR_MS: Millis = 3_600_000;
 
 fn visits() -> Lane {
-    Lane::new("visits", HOUR).ordered(Order::OldestFirst)
+    Lane::new("visits", HOUR).with_order(Order::OldestFirst)
 }
 
 fn newcomers() -> Lane {
-    Lane::new("newcomers", HOUR).ordered(Order::NewestFirst)
+    Lane::new("newcomers", HOUR).with_order(Order::NewestFirst)
 }
 
 async fn schedule_at(queue: &dyn Queue, lane: &Lane, jobs: &[(&str, Millis)]) {
     let new = |(id, moment): &(&str, Millis)| NewJob { id: (*id).into(), lane: lane.clone(), due: Due::At(*moment) };
     let answers = queue.schedule(&jobs.iter().map(new).collect::<Vec<_>>()).await.unwrap();
-    assert!(answers.iter().all(|answer| *answer == Scheduled::Scheduled), "{answers:?}");
+    assert!(answers.iter().all(|answer| *answer == ScheduleOutcome::Scheduled), "{answers:?}");
 }
 
 fn is_in(lane: &Lane, due: Millis) -> Option<Place> {
@@ -45,13 +45,13 @@ pub(super) async fn a_due_time_may_be_a_moment_long_past(world: World) {
         (of, Verdict::Reschedule { lane: visits(), due: Due::At(moment) })
     };
     let promoted = |id: &str, due| NewJob { id: id.into(), lane: visits(), due };
-    assert_eq!(queue.promote(&[promoted("1970", Due::At(3))]).await.unwrap(), [Promoted::Noted]);
+    assert_eq!(queue.promote(&[promoted("1970", Due::At(3))]).await.unwrap(), [PromoteOutcome::Noted]);
     let settled = queue.settle(&rest.fence, &[verdict("1970", 9), verdict("yesterday", now)], &[]).await.unwrap();
     assert_eq!(settled.settled, 2);
     assert_eq!(place(queue, "1970").await, is_in(&visits(), 3));
     assert_eq!(place(queue, "yesterday").await, is_in(&visits(), now));
     let both = [promoted("yesterday", 0.into()), promoted("yesterday", Due::At(now - 1)), promoted("1970", 0.into())];
-    assert_eq!(queue.promote(&both).await.unwrap(), [Promoted::Moved; 3]);
+    assert_eq!(queue.promote(&both).await.unwrap(), [PromoteOutcome::Moved; 3]);
     assert_eq!(place(queue, "yesterday").await, is_in(&visits(), now - 1));
     assert_eq!(place(queue, "1970").await, is_in(&visits(), 3));
 }
@@ -118,7 +118,7 @@ pub(super) async fn a_lease_on_newcomers_that_ran_out_needs_no_rescuer(world: Wo
 pub(super) async fn tiers_are_strict(world: World) {
     let queue = &*world.one;
     let now = queue.stats().await.unwrap().now_ms;
-    let (second, third) = (old().in_tier(1), Lane::new("third", Duration::from_millis(1)).in_tier(2));
+    let (second, third) = (old().with_tier(1), Lane::new("third", Duration::from_millis(1)).with_tier(2));
     schedule_at(queue, &third, &[("3a", 0), ("3b", 0)]).await;
     schedule_at(queue, &second, &[("2a", now - 2_000), ("2b", now - 4_000)]).await;
     schedule_at(queue, &young(), &[("1a", now - 1_000), ("1b", now - 500)]).await;
@@ -140,7 +140,7 @@ pub(super) async fn tiers_are_strict(world: World) {
 
 pub(super) async fn a_batch_of_several_tiers_lingers_as_one(world: World) {
     let queue = &*world.one;
-    let second = old().in_tier(1);
+    let second = old().with_tier(1);
     let patient = ClaimRequest { limit: 4, linger: HOUR, ..request("a") };
     schedule(queue, &young(), 0, &["1a"]).await;
     schedule(queue, &second, 0, &["2a", "2b"]).await;
@@ -165,7 +165,7 @@ pub(super) async fn early_ids_make_a_batch_by_their_share(world: World) {
     schedule(queue, &young(), 9_000, &["young-5%"]).await;
     schedule(queue, &young(), 36_000, &["young-20%"]).await;
     schedule(queue, &old(), 1_728_000, &["old-2%"]).await;
-    schedule(queue, &old().in_tier(1), 6_048_000, &["old-7%"]).await;
+    schedule(queue, &old().with_tier(1), 6_048_000, &["old-7%"]).await;
     schedule(queue, &old(), 25_920_000, &["old-30%"]).await;
     schedule(queue, &visits(), 1_000, &["visit"]).await;
     schedule(queue, &newcomers(), 1_000, &["newcomer"]).await;
@@ -179,7 +179,7 @@ pub(super) async fn early_ids_make_a_batch_by_their_share(world: World) {
     assert_eq!(ids(&some), ["old-2%", "young-5%", "old-7%"]);
     queue.release(&some.fence, &some.jobs).await.unwrap();
     // What is due goes before, of whatever tier and without a wait; what does not fit is the least early.
-    schedule(queue, &old().in_tier(1), 0, &["due"]).await;
+    schedule(queue, &old().with_tier(1), 0, &["due"]).await;
     let mixed = batch(queue, ClaimRequest { limit: 4, early: 0.5, ..patient }).await;
     assert_eq!(ids(&mixed), ["due", "old-2%", "young-5%", "old-7%"]);
     let last = batch(queue, ClaimRequest { token: "b", early: 0.5, ..patient }).await;
@@ -194,12 +194,15 @@ pub(super) async fn early_ids_make_a_batch_by_their_share(world: World) {
 
 pub(super) async fn a_promote_into_a_lane_of_another_kind_brings_the_kind(world: World) {
     let queue = &*world.one;
-    let tier = newcomers().in_tier(3);
+    let tier = newcomers().with_tier(3);
     schedule(queue, &young(), HOUR_MS, &["delayed"]).await;
     schedule(queue, &young(), 0, &["leased"]).await;
     let claimed = batch(queue, request("a")).await;
     let to = |id: &str| NewJob { id: id.into(), lane: tier.clone(), due: Due::At(7) };
-    assert_eq!(queue.promote(&[to("delayed"), to("leased")]).await.unwrap(), [Promoted::Moved, Promoted::Noted]);
+    assert_eq!(
+        queue.promote(&[to("delayed"), to("leased")]).await.unwrap(),
+        [PromoteOutcome::Moved, PromoteOutcome::Noted]
+    );
     assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 0), &[]).await.unwrap().settled, 1);
     assert_eq!(place(queue, "delayed").await, is_in(&tier, 7));
     assert_eq!(place(queue, "leased").await, is_in(&tier, 7));
@@ -222,7 +225,7 @@ pub(super) async fn many_newcomers_are_claimed_from_the_newest_on(world: World) 
     let new =
         |(n, id): (usize, &String)| NewJob { id: id.clone(), lane: newcomers(), due: Due::At(1_000 + n as i64 / 3) };
     queue.schedule(&names.iter().enumerate().map(new).collect::<Vec<_>>()).await.unwrap();
-    schedule_at(queue, &visits().in_tier(1), &[("visit", 0)]).await;
+    schedule_at(queue, &visits().with_tier(1), &[("visit", 0)]).await;
     let mut newest_first = names.iter().rev();
     for token in 0..13 {
         let claimed = batch(queue, request(&token.to_string())).await;

@@ -74,11 +74,11 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
                 for (job, answer) in jobs.iter().zip(queue.schedule(&jobs).await.unwrap()) {
                     let was = expected.get(&job.id).copied();
                     assert_eq!(
-                        answer == Scheduled::Scheduled,
+                        answer == ScheduleOutcome::Scheduled,
                         was.is_none(),
                         "step {step}: {job:?} {was:?} {answer:?}"
                     );
-                    assert_eq!(answer == Scheduled::Dead, was == Some("dead"), "step {step}");
+                    assert_eq!(answer == ScheduleOutcome::Dead, was == Some("dead"), "step {step}");
                     expected.entry(job.id.clone()).or_insert("alive");
                 }
             }
@@ -106,12 +106,16 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
                 ids.dedup();
                 let lease = Duration::from_millis(rng.random_range(1..40));
                 let taken = queue.adopt(&format!("t{step}"), &ids, lease).await.unwrap();
-                let now = QueueTime::read(taken.now);
+                let now = QueueTime::starting_at(taken.now);
                 let mut adopted = Batch { fence: taken.fence, now, claimed_at: taken.now, jobs: Vec::new() };
                 for (id, answer) in ids.iter().zip(taken.answers) {
                     let was = expected.get(id).copied();
-                    assert_eq!(answer == Scheduled::Scheduled, was.is_none(), "step {step}: {id} {was:?} {answer:?}");
-                    assert_eq!(answer == Scheduled::Dead, was == Some("dead"), "step {step}");
+                    assert_eq!(
+                        answer == ScheduleOutcome::Scheduled,
+                        was.is_none(),
+                        "step {step}: {id} {was:?} {answer:?}"
+                    );
+                    assert_eq!(answer == ScheduleOutcome::Dead, was == Some("dead"), "step {step}");
                     if was.is_none() {
                         expected.insert(id.clone(), "alive");
                         adopted.jobs.push(job(id));
@@ -125,10 +129,10 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
             70..73 => {
                 let id = &pool[rng.random_range(0..pool.len())];
                 let new = NewJob { id: id.clone(), lane: lanes[rng.random_range(0..3)].clone(), due: 0.into() };
-                let answer = queue.exhume(&[new]).await.unwrap()[0];
+                let answer = queue.revive(&[new]).await.unwrap()[0];
                 let was = expected.insert(id.clone(), "alive");
                 assert_eq!(
-                    answer == Scheduled::Scheduled,
+                    answer == ScheduleOutcome::Scheduled,
                     was != Some("alive"),
                     "step {step}: {id} {was:?} {answer:?}"
                 );
@@ -149,7 +153,7 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
                 for job in &claim.jobs {
                     let verdict = match rng.random_range(0..6) {
                         0 => Verdict::Finish,
-                        1 => Verdict::Bury { reason: "a test".into() },
+                        1 => Verdict::MarkDead { reason: "a test".into() },
                         2 => Verdict::Retry { after: rng.random_range(0..10), counted: rng.random_bool(0.5) },
                         _ => Verdict::Reschedule {
                             lane: lanes[rng.random_range(0..3)].clone(),
@@ -165,7 +169,7 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
                     if settled.settled == 1 {
                         match verdict.1 {
                             Verdict::Finish => drop(expected.remove(&verdict.0.id)),
-                            Verdict::Bury { .. } => drop(expected.insert(verdict.0.id.clone(), "dead")),
+                            Verdict::MarkDead { .. } => drop(expected.insert(verdict.0.id.clone(), "dead")),
                             _ => {}
                         }
                     }
@@ -214,13 +218,13 @@ async fn promote_some(
         let was = expected.get(&job.id).copied();
         let fits = match (&before[..], &after[..]) {
             ([Place::Delayed { due: was, .. }], [Place::Delayed { lane, due }]) => {
-                answer == Promoted::Moved && **lane == *job.lane.name && due <= was
+                answer == PromoteOutcome::Moved && **lane == *job.lane.name && due <= was
             }
             ([Place::Leased { fence: was, .. }], [Place::Leased { fence, .. }]) => {
-                answer == Promoted::Noted && fence == was
+                answer == PromoteOutcome::Noted && fence == was
             }
-            ([Place::Dead { .. }], [Place::Dead { .. }]) => answer == Promoted::Dead && was == Some("dead"),
-            ([], []) => answer == Promoted::Absent && was.is_none(),
+            ([Place::Dead { .. }], [Place::Dead { .. }]) => answer == PromoteOutcome::Dead && was == Some("dead"),
+            ([], []) => answer == PromoteOutcome::Absent && was.is_none(),
             _ => false,
         };
         assert!(fits, "{job:?} was in {before:?}, is in {after:?}: {answer:?}");

@@ -93,19 +93,19 @@ async fn every_key_written_is_in_keys_rs_and_in_the_namespace() {
     let held = batch(&queue, ClaimRequest { limit: 4, ..request("b") }).await;
     let claimed = batch(&queue, ClaimRequest { limit: 1, ..request("c") }).await;
     let sooner = |job: &Job| NewJob { id: job.id.clone(), lane: old(), due: 0.into() };
-    assert_eq!(queue.promote(&[sooner(&held.jobs[0])]).await.unwrap(), [Promoted::Noted]);
+    assert_eq!(queue.promote(&[sooner(&held.jobs[0])]).await.unwrap(), [PromoteOutcome::Noted]);
     queue
-        .settle(&claimed.fence, &[(claimed.jobs[0].clone(), Verdict::Bury { reason: "x".into() })], &[])
+        .settle(&claimed.fence, &[(claimed.jobs[0].clone(), Verdict::MarkDead { reason: "x".into() })], &[])
         .await
         .unwrap();
     queue
-        .put_incoming(&[
+        .add_incoming(&[
             Incoming { member: "5".into(), created_at: 0 },
             Incoming { member: "x x".into(), created_at: 0 },
         ])
         .await
         .unwrap();
-    queue.incoming("w", 10).await.unwrap();
+    queue.read_incoming("w", 10).await.unwrap();
     queue.refuse_incoming(&[("x x".into(), "why".into())]).await.unwrap();
     let mut lateness = Lateness::default();
     lateness.add(7, 1);
@@ -113,7 +113,7 @@ async fn every_key_written_is_in_keys_rs_and_in_the_namespace() {
     queue.pause(Some("why")).await.unwrap();
     let mut raw = redis.connection().await;
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut raw).await.unwrap();
-    let documented = include_str!("../../../src/engine/queue/keys.rs");
+    let documented = include_str!("../../../crates/engine/src/queue/keys.rs");
     for key in keys {
         if key == twitter_updater::engine::queue::keys::NAMESPACES {
             continue;
@@ -143,7 +143,7 @@ async fn members_that_are_no_text_are_moved_aside_too() {
         .query_async(&mut raw)
         .await
         .unwrap();
-    let read = queue.incoming("w", 10).await.unwrap();
+    let read = queue.read_incoming("w", 10).await.unwrap();
     queue.refuse_incoming(&[(read[0].member.clone(), "not text".into())]).await.unwrap();
     let stats = queue.stats().await.unwrap();
     assert_eq!((stats.incoming, stats.incoming_refused), (0, 1));
@@ -187,7 +187,7 @@ async fn no_note_is_left_when_its_lease_has_ended() {
     let claimed = batch(&queue, request("a")).await;
     let jobs: Vec<_> =
         claimed.jobs.iter().map(|job| NewJob { id: job.id.clone(), lane: old(), due: 0.into() }).collect();
-    assert_eq!(queue.promote(&jobs).await.unwrap(), [Promoted::Noted; 4]);
+    assert_eq!(queue.promote(&jobs).await.unwrap(), [PromoteOutcome::Noted; 4]);
     let mut raw = redis.connection().await;
     let notes = format!("{prefix}promoted");
     let note: String = redis::cmd("HGET").arg(&notes).arg(&claimed.jobs[0].id).query_async(&mut raw).await.unwrap();
@@ -197,7 +197,7 @@ async fn no_note_is_left_when_its_lease_has_ended() {
     let verdicts = [
         (job(0), Verdict::Reschedule { lane: young(), due: 0.into() }),
         (job(1), Verdict::Finish),
-        (job(2), Verdict::Bury { reason: "why".into() }),
+        (job(2), Verdict::MarkDead { reason: "why".into() }),
     ];
     queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap();
     let left: Vec<String> = redis::cmd("HKEYS").arg(&notes).query_async(&mut raw).await.unwrap();
@@ -226,7 +226,7 @@ async fn lanes_and_notes_of_the_version_before_are_read() {
     assert_eq!(kinds["young"], "180000");
     // Lanes that use none of it look as they did; the others say what they are.
     schedule(&queue, &old(), 0, &["2"]).await;
-    schedule(&queue, &young().in_tier(2).ordered(Order::NewestFirst), 0, &["3"]).await;
+    schedule(&queue, &young().with_tier(2).with_order(Order::NewestFirst), 0, &["3"]).await;
     let kinds: BTreeMap<String, String> = redis::cmd("HGETALL").arg(&lanes).query_async(&mut raw).await.unwrap();
     assert_eq!((&*kinds["old"], &*kinds["young"]), ("86400000", "180000:2:newest"));
 }
@@ -281,7 +281,7 @@ async fn what_was_refused_is_bounded_in_number_and_time() {
     let () = old.query_async(&mut raw).await.unwrap();
     let refuse = async |members: &[&str]| {
         let put = members.iter().map(|member| Incoming { member: (*member).into(), created_at: 0 });
-        queue.put_incoming(&put.collect::<Vec<_>>()).await.unwrap();
+        queue.add_incoming(&put.collect::<Vec<_>>()).await.unwrap();
         let why = members.iter().map(|member| ((*member).to_owned(), "why".to_owned()));
         queue.refuse_incoming(&why.collect::<Vec<_>>()).await.unwrap();
         queue.stats().await.unwrap().incoming_refused

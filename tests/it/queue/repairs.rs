@@ -9,23 +9,24 @@ fn names(ids: &[&str]) -> Vec<String> {
 }
 
 /// Buries ids, which are put into the queue for it; it must be idle otherwise.
-async fn bury(queue: &dyn Queue, ids: &[&str]) {
+async fn mark_dead(queue: &dyn Queue, ids: &[&str]) {
     schedule(queue, &young(), 0, ids).await;
     let claimed = batch(queue, ClaimRequest { limit: ids.len(), ..request("bury") }).await;
-    let why = |job: &Job| (job.clone(), Verdict::Bury { reason: format!("why {}", job.id) });
+    let why = |job: &Job| (job.clone(), Verdict::MarkDead { reason: format!("why {}", job.id) });
     let verdicts: Vec<_> = claimed.jobs.iter().map(why).collect();
     assert_eq!(queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap().settled, ids.len() as u64);
 }
 
 pub(super) async fn adopting_takes_what_is_nowhere_and_nothing_else(world: World) {
     let queue = &*world.one;
-    bury(queue, &["dead"]).await;
+    mark_dead(queue, &["dead"]).await;
     schedule(queue, &young(), 0, &["leased"]).await;
     let held = batch(queue, request("a")).await;
     schedule(queue, &old(), 60_000, &["delayed"]).await;
     let ids = names(&["new", "dead", "delayed", "leased", "other"]);
     let taken = world.two.adopt("rebuild", &ids, LEASE).await.unwrap();
-    let [ours, dead, known, leased] = [Scheduled::Scheduled, Scheduled::Dead, Scheduled::Known, Scheduled::Leased];
+    let [ours, dead, known, leased] =
+        [ScheduleOutcome::Scheduled, ScheduleOutcome::Dead, ScheduleOutcome::Known, ScheduleOutcome::Leased];
     assert_eq!(taken.answers, [ours, dead, known, leased, ours]);
     assert!(taken.fence.deadline > held.fence.deadline && taken.now <= taken.fence.deadline - 60_000);
     // Nobody else gets them: not another rebuild, not a starter, not a claim.
@@ -38,7 +39,7 @@ pub(super) async fn adopting_takes_what_is_nowhere_and_nothing_else(world: World
         (job("other"), Verdict::Finish),
         (job("leased"), Verdict::Finish),
     ];
-    assert_eq!(queue.settle(&taken.fence, &verdicts, &[]).await.unwrap(), Settled { settled: 2, lost: 1 });
+    assert_eq!(queue.settle(&taken.fence, &verdicts, &[]).await.unwrap(), SettleOutcome { settled: 2, lost: 1 });
     let due = taken.now + 5_000;
     assert!(
         matches!(place(queue, "new").await, Some(Place::Delayed { lane, due: at }) if lane == "old" && (due..due + 20_000).contains(&at))
@@ -59,7 +60,7 @@ pub(super) async fn an_adoption_answers_the_same_again(world: World) {
     // One of them settled in between (its reply lost too): it is where it went.
     queue.settle(&first.fence, &[(job("1"), Verdict::Reschedule { lane: young(), due: 0.into() })], &[]).await.unwrap();
     let third = queue.adopt("a", &ids, LEASE).await.unwrap();
-    assert_eq!(third.answers, [Scheduled::Known, Scheduled::Known, Scheduled::Scheduled]);
+    assert_eq!(third.answers, [ScheduleOutcome::Known, ScheduleOutcome::Known, ScheduleOutcome::Scheduled]);
     assert_eq!(queue.settle(&third.fence, &[(job("2"), Verdict::Finish)], &[]).await.unwrap().settled, 1);
     assert_eq!(queue.stats().await.unwrap().leased, 0);
 }
@@ -71,33 +72,33 @@ pub(super) async fn an_adoption_that_is_left_alone_runs_out(world: World) {
     assert_eq!(queue.settle(&taken.fence, &[(job("1"), Verdict::Finish)], &[]).await.unwrap().lost, 1);
     // Not ours again by the same token, but the next claim's.
     let answers = queue.adopt("dies", &names(&["1", "2"]), LEASE).await.unwrap().answers;
-    assert_eq!(answers, [Scheduled::Leased, Scheduled::Leased]);
+    assert_eq!(answers, [ScheduleOutcome::Leased, ScheduleOutcome::Leased]);
     assert_eq!(sorted(&next_batch(&*world.two, request("a")).await), ["1".to_owned(), "2".to_owned()].into());
 }
 
-pub(super) async fn the_exhumed_go_into_their_lanes_in_one_step(world: World) {
+pub(super) async fn revived_jobs_go_into_their_lanes_in_one_step(world: World) {
     let queue = &*world.one;
-    bury(queue, &["1", "2", "3"]).await;
+    mark_dead(queue, &["1", "2", "3"]).await;
     schedule(queue, &young(), 60_000, &["delayed"]).await;
     let new = |id: &str| NewJob { id: id.into(), lane: old(), due: 0.into() };
     let jobs = [new("1"), new("delayed"), new("nowhere"), new("2")];
     assert_eq!(
-        queue.exhume(&jobs).await.unwrap(),
-        [Scheduled::Scheduled, Scheduled::Known, Scheduled::Scheduled, Scheduled::Scheduled]
+        queue.revive(&jobs).await.unwrap(),
+        [ScheduleOutcome::Scheduled, ScheduleOutcome::Known, ScheduleOutcome::Scheduled, ScheduleOutcome::Scheduled]
     );
-    assert_eq!(world.two.exhume(&jobs).await.unwrap(), [Scheduled::Known; 4], "the reply was lost");
+    assert_eq!(world.two.revive(&jobs).await.unwrap(), [ScheduleOutcome::Known; 4], "the reply was lost");
     assert!(matches!(place(queue, "delayed").await, Some(Place::Delayed { lane, .. }) if lane == "young"));
     assert!(matches!(place(queue, "3").await, Some(Place::Dead { .. })));
     let claimed = batch(queue, request("a")).await;
     assert_eq!(sorted(&claimed), names(&["1", "2", "nowhere"]).into_iter().collect());
     assert!(claimed.jobs.iter().all(|job| job.deliveries == 0 && &*job.lane == "old"), "{:?}", claimed.jobs);
-    assert_eq!(queue.exhume(&jobs[..1]).await.unwrap(), [Scheduled::Leased]);
+    assert_eq!(queue.revive(&jobs[..1]).await.unwrap(), [ScheduleOutcome::Leased]);
     assert_eq!(queue.stats().await.unwrap().dead, 1);
 }
 
 pub(super) async fn the_forgotten_are_nowhere_unless_leased(world: World) {
     let queue = &*world.one;
-    bury(queue, &["1", "2"]).await;
+    mark_dead(queue, &["1", "2"]).await;
     schedule(queue, &young(), 0, &["leased"]).await;
     batch(queue, request("a")).await;
     schedule(queue, &old(), 0, &["delayed"]).await;
@@ -110,7 +111,7 @@ pub(super) async fn the_forgotten_are_nowhere_unless_leased(world: World) {
         assert!(matches!(place(&**queue, "2").await, Some(Place::Dead { reason, .. }) if reason == "why 2"));
     }
     // A place of its own again, and no reason left over.
-    bury(queue, &["1"]).await;
+    mark_dead(queue, &["1"]).await;
     queue.forget(&[]).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().dead, 2);
     // Put in again, it is a new job: its failures are forgotten, too.
@@ -127,19 +128,19 @@ pub(super) async fn the_forgotten_are_nowhere_unless_leased(world: World) {
 
 pub(super) async fn the_dead_are_listed_page_by_page(world: World) {
     let queue = &*world.one;
-    assert_eq!(queue.dead(RowRange::new(0, 10)).await.unwrap(), []);
-    bury(queue, &["b"]).await;
+    assert_eq!(queue.list_dead(RowRange::new(0, 10)).await.unwrap(), []);
+    mark_dead(queue, &["b"]).await;
     // The next is buried in a later millisecond.
-    let first = queue.dead(RowRange::new(0, 10)).await.unwrap()[0].at;
+    let first = queue.list_dead(RowRange::new(0, 10)).await.unwrap()[0].at;
     while queue.stats().await.unwrap().now_ms <= first {}
-    bury(queue, &["a", "c"]).await;
-    let all = world.two.dead(RowRange::new(0, 10)).await.unwrap();
+    mark_dead(queue, &["a", "c"]).await;
+    let all = world.two.list_dead(RowRange::new(0, 10)).await.unwrap();
     let listed: Vec<_> = all.iter().map(|dead| (&*dead.id, &*dead.reason)).collect();
     assert_eq!(listed, [("b", "why b"), ("a", "why a"), ("c", "why c")]);
     assert!(all[0].at < all[1].at && all[1].at <= all[2].at);
-    assert_eq!(queue.dead(RowRange::new(1, 1)).await.unwrap(), all[1..2]);
-    assert_eq!(queue.dead(RowRange::new(3, 10)).await.unwrap(), []);
-    assert_eq!(queue.dead(RowRange::new(0, 0)).await.unwrap(), []);
+    assert_eq!(queue.list_dead(RowRange::new(1, 1)).await.unwrap(), all[1..2]);
+    assert_eq!(queue.list_dead(RowRange::new(3, 10)).await.unwrap(), []);
+    assert_eq!(queue.list_dead(RowRange::new(0, 0)).await.unwrap(), []);
 }
 
 pub(super) async fn large_batches_work(world: World) {
@@ -151,8 +152,8 @@ pub(super) async fn large_batches_work(world: World) {
     assert_eq!(queue.settle(&all.fence, &reschedule(&all, &old(), 1), &[]).await.unwrap().settled, 2_500);
     let ids: Vec<String> = (2_000..4_500).map(|n| n.to_string()).collect();
     let answers = queue.adopt("b", &ids, LEASE).await.unwrap().answers;
-    assert_eq!(answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count(), 2_000);
-    assert!(answers[..500].iter().all(|answer| *answer == Scheduled::Known));
+    assert_eq!(answers.iter().filter(|answer| **answer == ScheduleOutcome::Scheduled).count(), 2_000);
+    assert!(answers[..500].iter().all(|answer| *answer == ScheduleOutcome::Known));
     queue.forget(&ids).await.unwrap();
     assert_eq!((queue.stats().await.unwrap().delayed, queue.stats().await.unwrap().leased), (2_000, 2_000));
 }

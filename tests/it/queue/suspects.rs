@@ -18,10 +18,10 @@ pub(super) async fn only_a_trial_makes_a_lease_that_ran_out_a_failure(world: Wor
 
     // After a failover, a claim that was lost may have had the same fence.
     let lost = Fence { token: "lost".to_owned(), ..second.fence.clone() };
-    assert!(!queue.try_alone(&lost).await.unwrap());
+    assert!(!queue.mark_trial(&lost).await.unwrap());
     // The same twice: its reply may have been lost. A lease that is over is no trial.
-    assert!(!queue.try_alone(&first.fence).await.unwrap());
-    assert!(queue.try_alone(&second.fence).await.unwrap() && queue.try_alone(&second.fence).await.unwrap());
+    assert!(!queue.mark_trial(&first.fence).await.unwrap());
+    assert!(queue.mark_trial(&second.fence).await.unwrap() && queue.mark_trial(&second.fence).await.unwrap());
     until_expired(&*world.two).await;
     let third = batch(&*world.two, brief("c")).await;
     assert_eq!((third.jobs[0].deliveries, third.jobs[0].failures), (2, 1), "it was alone");
@@ -34,11 +34,11 @@ pub(super) async fn only_a_trial_makes_a_lease_that_ran_out_a_failure(world: Wor
     assert_eq!((fourth.jobs[0].deliveries, fourth.jobs[0].failures), (3, 1));
 
     // On trial, and the worker lives: given back, it is as it was; done, it is like any other.
-    assert!(queue.try_alone(&fourth.fence).await.unwrap());
+    assert!(queue.mark_trial(&fourth.fence).await.unwrap());
     assert_eq!(queue.release(&fourth.fence, &fourth.jobs).await.unwrap().settled, 1);
     let fifth = batch(queue, request("e")).await;
     assert_eq!((fifth.jobs[0].deliveries, fifth.jobs[0].failures), (3, 1));
-    assert!(queue.try_alone(&fifth.fence).await.unwrap());
+    assert!(queue.mark_trial(&fifth.fence).await.unwrap());
     queue.settle(&fifth.fence, &reschedule(&fifth, &young(), 0), &[]).await.unwrap();
     let sixth = batch(queue, request("f")).await;
     assert_eq!((sixth.jobs[0].deliveries, sixth.jobs[0].failures), (0, 0));

@@ -32,7 +32,7 @@ async fn an_updater_puts_back_what_its_queue_has_lost() {
     let status = updater.terminate();
     let logged = std::fs::read_to_string(&log).unwrap();
     assert!(status.success(), "{status}\n{logged}");
-    assert!(logged.contains("in the store and not in the queue: put back"), "{logged}");
+    assert!(logged.contains("ids were in the store and not in the queue: they are put back"), "{logged}");
     let places = world.queue.locate(&ids).await.unwrap();
     assert!(places.iter().all(|places| places.len() == 1), "{places:?}");
     api.stop().await;

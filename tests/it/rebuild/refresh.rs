@@ -1,6 +1,6 @@
 //! Look-ups brought forward: store and queue agree, whatever was cut off.
 
-use twitter_updater::ingest::{Living, Moment, Refresh, Refreshed, Which};
+use twitter_updater::ingest::{LivingState, Moment, Refresh, RefreshCounts, RefreshFilter};
 
 use super::*;
 use crate::support::claim;
@@ -10,7 +10,7 @@ impl World {
         Refresh { rebuild: self.rebuild.clone() }
     }
 
-    async fn all(&self, which: Which) -> Refreshed {
+    async fn all(&self, which: RefreshFilter) -> RefreshCounts {
         self.refresh().all(which, &self.stop, |_, _| ()).await.unwrap()
     }
 
@@ -51,9 +51,9 @@ async fn as_many_a_second_as_a_rebuild_puts_back(world: World) {
     world.in_queue().await;
     // Two a second are two a page; the pause after it is cut short.
     let slow = Refresh { rebuild: Rebuild { rate: 2, ..world.rebuild.clone() } };
-    let stopped = slow.all(Which::default(), &world.stop, |_, _| world.stop.drain()).await.unwrap();
+    let stopped = slow.all(RefreshFilter::default(), &world.stop, |_, _| world.stop.drain()).await.unwrap();
     assert_eq!((stopped.promoted, stopped.stopped), (2, true));
-    let rest = world.refresh().all(Which::default(), &Stop::new(), |_, _| ()).await.unwrap();
+    let rest = world.refresh().all(RefreshFilter::default(), &Stop::new(), |_, _| ()).await.unwrap();
     assert_eq!((rest.promoted, rest.stopped), (5, false));
 }
 
@@ -64,7 +64,7 @@ async fn ids_are_due_now_in_the_lane_of_their_age(world: World) {
     world.in_queue().await;
     assert_eq!(world.lane(&gone).await.0, "unavailable");
     let done = world.refresh().ids(&[live.clone(), gone.clone()], |_, _| panic!("none is refused")).await.unwrap();
-    assert_eq!(done, Refreshed { promoted: 2, ..Refreshed::default() });
+    assert_eq!(done, RefreshCounts { promoted: 2, ..RefreshCounts::default() });
     world.is_due_now(&live, "7d").await;
     world.is_due_now(&gone, "1d").await;
     assert_eq!(world.state(&gone).await, ItemState::Unavailable, "an answer decides, not a person");
@@ -75,12 +75,12 @@ async fn what_cannot_be_refreshed_is_said_and_the_rest_is_done(world: World) {
         [world.tweet(1, HOUR, HOUR).await, world.tweet(2, HOUR, HOUR).await, world.tweet(3, HOUR, HOUR).await];
     world.in_queue().await;
     world.answer(&ended, ItemState::Ended).await;
-    world.bury(&dead).await;
+    world.mark_dead(&dead).await;
     let mut said = BTreeMap::new();
     let asked = [ended.clone(), "20".to_owned(), dead.clone(), "no id".to_owned(), good.clone()];
     let done = world.refresh().ids(&asked, |id, why| drop(said.insert(id.to_owned(), why.to_owned()))).await.unwrap();
     assert_eq!((done.promoted, done.refused, said.len()), (1, 4, 4));
-    for (id, says) in [(&*ended, "has ended"), ("20", "does not know it"), (&*dead, "dead retry"), ("no id", "no id")] {
+    for (id, says) in [(&*ended, "has ended"), ("20", "not in the store"), (&*dead, "dead retry"), ("no id", "no id")] {
         assert!(said[id].contains(says), "{said:?}");
     }
     world.is_due_now(&good, "1d").await;
@@ -89,7 +89,7 @@ async fn what_cannot_be_refreshed_is_said_and_the_rest_is_done(world: World) {
 async fn what_the_queue_has_lost_is_put_back_due(world: World) {
     let id = world.tweet(1, HOUR, 30 * MINUTE).await;
     let done = world.refresh().ids(std::slice::from_ref(&id), |_, _| ()).await.unwrap();
-    assert_eq!(done, Refreshed { put_back: 1, ..Refreshed::default() });
+    assert_eq!(done, RefreshCounts { put_back: 1, ..RefreshCounts::default() });
     world.is_due_now(&id, "1d").await;
 }
 
@@ -99,7 +99,7 @@ async fn a_leased_one_is_due_again_when_it_is_let_go(world: World) {
     let request = claim::at_once("t", 1, Duration::from_secs(60));
     let Claim::Batch(batch) = world.queue.claim(&request).await.unwrap() else { panic!("it is due") };
     let done = world.refresh().ids(std::slice::from_ref(&id), |_, _| ()).await.unwrap();
-    assert_eq!(done, Refreshed { leased: 1, ..Refreshed::default() });
+    assert_eq!(done, RefreshCounts { leased: 1, ..RefreshCounts::default() });
     let verdict = Verdict::Reschedule { lane: Lane::new("7d", Duration::from_secs(21_600)), due: (6 * HOUR).into() };
     world.queue.settle(&batch.fence, &[(batch.jobs[0].clone(), verdict)], &[]).await.unwrap();
     let (lane, due) = world.lane(&id).await;
@@ -119,19 +119,22 @@ async fn all_of_a_kind_and_no_other(world: World) {
         }
     }
     world.in_queue().await;
-    let which = Which { state: Some(Living::Unavailable), ..Which::default() };
-    let future = Which { since: Some(Moment(wall_ms() + HOUR)), ..which };
-    assert_eq!(world.all(future).await, Refreshed::default());
+    let which = RefreshFilter { state: Some(LivingState::Unavailable), ..RefreshFilter::default() };
+    let future = RefreshFilter { since: Some(Moment(wall_ms() + HOUR)), ..which };
+    assert_eq!(world.all(future).await, RefreshCounts::default());
     let before = world.lane(&live[7]).await;
-    assert_eq!(world.all(which).await, Refreshed { promoted: 62, ..Refreshed::default() });
+    assert_eq!(world.all(which).await, RefreshCounts { promoted: 62, ..RefreshCounts::default() });
     for id in [&gone[0], &gone[61]] {
         world.is_due_now(id, "1d").await;
     }
     assert_eq!(world.lane(&live[7]).await, before);
     // The living have no answer yet, so none since any moment.
     let since = Some(Moment(wall_ms() - HOUR));
-    assert_eq!(world.all(Which { since, ..Which::default() }).await.promoted, 62);
-    assert_eq!(world.all(Which { state: Some(Living::Live), ..Which::default() }).await.promoted, 558);
+    assert_eq!(world.all(RefreshFilter { since, ..RefreshFilter::default() }).await.promoted, 62);
+    assert_eq!(
+        world.all(RefreshFilter { state: Some(LivingState::Live), ..RefreshFilter::default() }).await.promoted,
+        558
+    );
 }
 
 async fn spread_over_an_interval_none_is_later_than_it_was(world: World) {
@@ -140,7 +143,7 @@ async fn spread_over_an_interval_none_is_later_than_it_was(world: World) {
         ids.push(world.tweet(number, HOUR, 30 * MINUTE).await);
     }
     world.in_queue().await;
-    world.all(Which { spread: true, ..Which::default() }).await;
+    world.all(RefreshFilter { spread: true, ..RefreshFilter::default() }).await;
     let mut dues = Vec::new();
     for id in &ids {
         let (lane, due) = world.lane(id).await;
@@ -171,7 +174,7 @@ async fn cut_off_at_any_point_the_same_command_mends_it(world: World) {
     }
     // Of many, a service that is away is waited for.
     world.journal.trouble(Call::Promote, Trouble::Down, 2);
-    assert_eq!(world.all(Which::default()).await.promoted, 4);
+    assert_eq!(world.all(RefreshFilter::default()).await.promoted, 4);
 }
 
 async fn a_missing_post_that_is_enqueued_again_stays_as_it_is(world: World) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use twitter_updater::app::{CallBudget, Paid};
+use twitter_updater::app::{CallBudget, MeteredEndpoint};
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
@@ -10,12 +10,12 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::history::{Answer, History};
-use twitter_updater::engine::schedule::{Corrected, Known, Schedule, Schedules};
+use twitter_updater::engine::schedule::{CorrectedSchedule, Schedule, ScheduledItem, Schedules};
 use twitter_updater::engine::worker::Handler;
-use twitter_updater::ingest::{Lanes, Rebuild};
+use twitter_updater::ingest::{LaneChooser, Rebuild};
 use twitter_updater::model::post::{ItemState, Metrics, Tweet, TweetId};
 use twitter_updater::providers::twitter_v1;
-use twitter_updater::store::{Learnt, Seen, Standing};
+use twitter_updater::store::{BudgetCorrections, Finding, Standing};
 
 use crate::support::journal::{Call, Trouble};
 use crate::support::postgres;
@@ -62,8 +62,8 @@ fn sum(metrics: Metrics) -> i64 {
     metrics.retweet_count.unwrap_or(0) + metrics.favorite_count.unwrap_or(0)
 }
 
-fn found(id: &str, metrics: Metrics) -> Seen {
-    Seen::Found(Tweet { id: id.to_owned(), metrics, raw: "{}".to_owned(), ..Tweet::default() })
+fn found(id: &str, metrics: Metrics) -> Finding {
+    Finding::Found(Tweet { id: id.to_owned(), metrics, raw: "{}".to_owned(), ..Tweet::default() })
 }
 
 fn half(of: Metrics) -> Metrics {
@@ -101,7 +101,7 @@ async fn interval(rig: &Rig, id: &str) -> Millis {
 /// What the schedule says of this history.
 fn expected(rig: &Rig, id: &str, history: History) -> Millis {
     let at = history.last.unwrap().at;
-    Schedule::next(&adaptive(&rig.ages()), &Known { history, ..Known::new(id, None) }, at).unwrap().1
+    Schedule::next(&adaptive(&rig.ages()), &ScheduledItem { history, ..ScheduledItem::new(id, None) }, at).unwrap().1
 }
 
 async fn a_busy_post_is_due_sooner_than_a_quiet_one_of_its_age(setup: Setup) {
@@ -136,14 +136,17 @@ async fn a_count_that_an_answer_leaves_out_is_the_stored_one(setup: Setup) {
     let history = History { created_at, last: Some(answer(&now)), before: Some(answer(&earlier)), recent: None };
     assert!(history.last.unwrap().count >= 100.0);
     assert_eq!(interval(&rig, &id).await, expected(&rig, &id, history));
-    assert_eq!(now.recent, adaptive(&rig.ages()).recent(&Known { history, ..Known::new(&id, None) }));
+    assert_eq!(
+        now.recent,
+        adaptive(&rig.ages()).recent_events(&ScheduledItem { history, ..ScheduledItem::new(&id, None) })
+    );
 }
 
 async fn after_a_miss_the_counts_of_before_are_of_no_known_time(setup: Setup) {
     let rig = Rig::start(setup).await;
     let id = alike(&rig)[0].clone();
     rig.seen(&id, 3 * HOUR, found(&id, half(counts(&rig, &id))), ItemState::Live).await;
-    let missing = Seen::Missing { misses: 1, since: wall_ms() - MINUTE, reason: None, handle: None };
+    let missing = Finding::Missing { misses: 1, since: wall_ms() - MINUTE, reason: None, handle: None };
     rig.seen(&id, MINUTE, missing, ItemState::Live).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
@@ -167,7 +170,7 @@ async fn what_the_queue_lost_comes_back_to_its_lane(setup: Setup) {
         before.push(rig.lane(id).await);
     }
     rig.queue.forget(&ids).await.unwrap();
-    let lanes = Lanes {
+    let lanes = LaneChooser {
         schedule: rig.handler.schedule.clone(),
         unavailable: rig.handler.unavailable.lane.clone(),
         id_date: Arc::new(TweetId::date_of),
@@ -191,7 +194,7 @@ async fn a_day_of_too_many_calls_raises_the_price_for_all_workers(setup: Setup) 
     rig.schedule(&ids).await;
     rig.round().await;
     let ns = rig.handler.namespace.clone();
-    let counted = async || Spending::of_counters(&rig.queue.stats().await.unwrap().counters);
+    let counted = async || Spending::from_counters(&rig.queue.stats().await.unwrap().counters);
     let real = counted().await;
     assert!(real.calls >= 3.0 && real.table_calls > 0.0, "each answer is counted: {real:?}");
 
@@ -200,8 +203,8 @@ async fn a_day_of_too_many_calls_raises_the_price_for_all_workers(setup: Setup) 
         queue: rig.queue.clone(),
         store: rig.store.clone(),
         name: name.to_owned(),
-        schedule: Corrected { schedule: Reloadable::new(plain.clone()), by: Normaliser::default().into() },
-        paid: Paid {
+        schedule: CorrectedSchedule { schedule: Reloadable::new(plain.clone()), by: Normaliser::default().into() },
+        metered: MeteredEndpoint {
             credentials: rig.credentials.clone(),
             endpoint: rig.handler.endpoint(),
             batch_limit: twitter_v1::CAPABILITIES.batch_limit,
@@ -213,30 +216,30 @@ async fn a_day_of_too_many_calls_raises_the_price_for_all_workers(setup: Setup) 
     for name in ["a", "b"] {
         rig.queue.heartbeat(name, &[], &[], &Lateness::default()).await.unwrap();
     }
-    other.look().await.unwrap();
-    assert_eq!(rig.store.learnt(&ns).await.unwrap(), None, "another worker leads");
-    one.look().await.unwrap();
-    let begun = rig.store.learnt(&ns).await.unwrap().unwrap();
+    other.update().await.unwrap();
+    assert_eq!(rig.store.corrections(&ns).await.unwrap(), None, "another worker leads");
+    one.update().await.unwrap();
+    let begun = rig.store.corrections(&ns).await.unwrap().unwrap();
     assert_eq!((begun.price, begun.calls), (1.0, real.calls));
 
     // A day ago it was, and since then twice as many calls were demanded as the table would have made.
-    let yesterday = Learnt { at: begun.at - DAY, ..begun };
-    assert!(rig.store.learn(&ns, Some(begun.at), &yesterday).await.unwrap());
+    let yesterday = BudgetCorrections { at: begun.at - DAY, ..begun };
+    assert!(rig.store.replace_corrections(&ns, Some(begun.at), &yesterday).await.unwrap());
     let day = Spending { calls: 2_000.0, table_calls: 1_000.0, ..Spending::default() };
-    rig.queue.heartbeat("a", &[], &day.counted(), &Lateness::default()).await.unwrap();
-    one.look().await.unwrap();
-    let expected = Normaliser::default().after(&day, 1.0).price;
+    rig.queue.heartbeat("a", &[], &day.to_counters(), &Lateness::default()).await.unwrap();
+    one.update().await.unwrap();
+    let expected = Normaliser::default().after_day(&day, 1.0).price;
     assert!(expected > 1.5 && (price(&one) - expected).abs() < 1e-6, "{} {expected}", price(&one));
-    let known = rig.store.learnt(&ns).await.unwrap();
-    one.look().await.unwrap();
-    assert_eq!(rig.store.learnt(&ns).await.unwrap(), known, "once a day");
+    let known = rig.store.corrections(&ns).await.unwrap();
+    one.update().await.unwrap();
+    assert_eq!(rig.store.corrections(&ns).await.unwrap(), known, "once a day");
 
     // Whoever looks next, also after a restart, goes by it: intervals are longer.
-    other.look().await.unwrap();
+    other.update().await.unwrap();
     assert_eq!(price(&other), price(&one));
-    let item = Known::new("1", TweetId::parse(&ids[0]).unwrap().created_at());
+    let item = ScheduledItem::new("1", TweetId::parse(&ids[0]).unwrap().created_at());
     let delay = |schedule: Arc<dyn Schedule>| schedule.next(&item, wall_ms()).unwrap().1;
-    assert!(delay(other.schedule.in_force()) > delay(plain.clone()));
+    assert!(delay(other.schedule.current_schedule()) > delay(plain.clone()));
 }
 
 /// The age schedule reads nothing before it judges; the adaptive one gives its batch back while it cannot.

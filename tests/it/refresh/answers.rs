@@ -9,7 +9,7 @@ use twitter_updater::model::post::{ItemState, Tweet, TweetId};
 use twitter_updater::pipelines::posts::{NAMESPACE, PostJudge};
 use twitter_updater::pipelines::refresh::{Judge, UNAVAILABLE_LANE};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
-use twitter_updater::store::Seen;
+use twitter_updater::store::Finding;
 
 use crate::support::journal::Event;
 use crate::support::rig::{DAY, HOUR, MINUTE, Rig, Setup, eventually, tweet_before};
@@ -216,8 +216,13 @@ async fn a_broken_tweet_stays_as_it_was() {
     let rig = Rig::start(Setup::default()).await;
     let id = rig.there(1, 3 * DAY).remove(0);
     let since = wall_ms() - HOUR;
-    rig.seen(&id, 2 * MINUTE, Seen::Missing { misses: 2, since, reason: None, handle: None }, ItemState::Unavailable)
-        .await;
+    rig.seen(
+        &id,
+        2 * MINUTE,
+        Finding::Missing { misses: 2, since, reason: None, handle: None },
+        ItemState::Unavailable,
+    )
+    .await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.inject(Fault::BrokenTweet, 1);
     rig.round().await;
@@ -229,7 +234,7 @@ async fn a_broken_tweet_stays_as_it_was() {
 
     // Its life had ended, but the worker died before it told the queue; and then it is returned.
     let id = rig.there(1, 3 * DAY).remove(0);
-    rig.seen(&id, MINUTE, Seen::Missing { misses: 3, since, reason: None, handle: None }, ItemState::Ended).await;
+    rig.seen(&id, MINUTE, Finding::Missing { misses: 3, since, reason: None, handle: None }, ItemState::Ended).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.inject(Fault::BrokenTweet, 1);
     rig.round().await;
@@ -277,8 +282,8 @@ async fn an_id_older_than_snowflake_takes_its_date_from_the_answer() {
 async fn the_dead_in_the_store_are_buried_in_the_queue() {
     let rig = Rig::start(Setup::default()).await;
     let ids = rig.there(3, 3 * DAY);
-    let bury = |id: &String| (id.clone(), "it broke the worker".to_owned());
-    rig.store.bury("tweet:update", wall_ms(), &[bury(&ids[0]), bury(&ids[1])]).await.unwrap();
+    let mark_dead = |id: &String| (id.clone(), "it broke the worker".to_owned());
+    rig.store.mark_dead("tweet:update", wall_ms(), &[mark_dead(&ids[0]), mark_dead(&ids[1])]).await.unwrap();
     // Once in an answer that lacks something, once in one that is whole.
     rig.schedule(&ids[..1]).await;
     rig.inject(Fault::AllMissing, 1);
@@ -298,7 +303,7 @@ async fn the_dead_in_the_store_are_buried_in_the_queue() {
 async fn an_answer_older_than_the_stored_one_is_refused_and_counted() {
     let rig = Rig::start(Setup::default()).await;
     let [known, other] = [rig.there(1, 3 * DAY).remove(0), rig.there(1, 3 * DAY).remove(0)];
-    rig.seen(&known, -HOUR, Seen::Found(tweet_before(&known)), ItemState::Live).await;
+    rig.seen(&known, -HOUR, Finding::Found(tweet_before(&known)), ItemState::Live).await;
     let before = rig.stored(&known).await;
     rig.schedule(&[known.clone(), other.clone()]).await;
     rig.round().await;
@@ -313,7 +318,7 @@ async fn an_answer_older_than_the_stored_one_is_refused_and_counted() {
 async fn a_life_ends_only_where_the_store_says_so() {
     let rig = Rig::start(Setup::default()).await;
     let id = rig.there(1, 31 * DAY).remove(0);
-    rig.seen(&id, -HOUR, Seen::Found(tweet_before(&id)), ItemState::Live).await;
+    rig.seen(&id, -HOUR, Finding::Found(tweet_before(&id)), ItemState::Live).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
     assert_eq!(rig.stored(&id).await.state, ItemState::Live, "the store has a newer answer");

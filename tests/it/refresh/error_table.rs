@@ -11,7 +11,7 @@ use futures::StreamExt;
 use twitter_updater::engine::queue::{Job, Place, Verdict};
 use twitter_updater::engine::worker::{Handler, Outlook};
 use twitter_updater::model::post::ItemState;
-use twitter_updater::quota::{Acquired, CredentialStatus};
+use twitter_updater::quota::{AcquireOutcome, CredentialStatus};
 use twitter_updater::simulator::{Endpoint, Fault, Rule, SimulatorOptions};
 use twitter_updater::store::{Lifecycle, PostgresStore};
 
@@ -179,7 +179,7 @@ impl Seen<'_> {
             }
             "none: the process stops" => {
                 let Outlook::Stop(why) = outlook else { panic!("{outlook:?}") };
-                assert!(why.contains("asked as \"of "), "whose plan it is: {why}");
+                assert!(why.contains("with the credential \"of "), "whose plan it is: {why}");
                 // The credential's name has its token in it, for this test's convenience.
                 self.reason(&TOKENS.iter().fold(why.clone(), |why, token| why.replace(&format!("of {token}"), "")));
             }
@@ -190,7 +190,7 @@ impl Seen<'_> {
     /// Alone again, `max_deliveries` are reached: dead, in the store too, and no other is.
     async fn buried(&self) {
         let round = self.rig.round().await;
-        let [(job, Verdict::Bury { .. })] = &round.handled.verdicts[..] else { panic!("{:?}", round.handled) };
+        let [(job, Verdict::MarkDead { .. })] = &round.handled.verdicts[..] else { panic!("{:?}", round.handled) };
         assert_eq!((&job.id, job.deliveries), (self.bad(), 1));
         let dead = self.rig.stored(self.bad()).await;
         assert_eq!(dead.state, ItemState::Dead);
@@ -292,7 +292,7 @@ async fn without_a_credential_left_the_batch_goes_back_and_nobody_asks() {
         assert_eq!((handled.outlook, handled.verdicts.len()), (Outlook::Unchanged, 0));
         assert_eq!(rig.dues(&ids).await, dues);
         assert_eq!(rig.journal.lookups(), 2, "each was tried once");
-        let Acquired::Wait(wait) = rig.leave().await else { panic!("all are parked") };
+        let AcquireOutcome::Wait(wait) = rig.leave().await else { panic!("all are parked") };
         assert!(wait > Duration::from_secs(4), "as long as a wait may be: {wait:?}");
         let accounts = rig.credentials.statuses(rig.handler.endpoint()).await.unwrap();
         assert!(accounts.iter().all(|account| account.parked_for_ms > 30_000), "{accounts:?}");
@@ -315,7 +315,7 @@ async fn a_token_endpoint_that_is_out_is_an_outage_when_nobody_else_is_answered(
     let counters = rig.simulator().counters();
     assert_eq!((counters.exchanges, counters.requests), (1, 0), "who has no token asks for no tweets");
     // It rests by itself, so that other processes know, too.
-    let Acquired::Wait(wait) = rig.leave().await else { panic!("it is parked") };
+    let AcquireOutcome::Wait(wait) = rig.leave().await else { panic!("it is parked") };
     assert!(wait <= Duration::from_secs(5), "{wait:?}");
 }
 

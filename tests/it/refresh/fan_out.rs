@@ -6,13 +6,25 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use twitter_updater::base::clock::wall_ms;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
-use twitter_updater::engine::queue::{EmbeddedQueue, Queue};
+use twitter_updater::engine::metrics::Metrics;
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Queue};
+use twitter_updater::engine::schedule::{Schedule, Schedules};
 use twitter_updater::engine::worker::{ClaimSettings, Handler, Outlook};
+use twitter_updater::ingest::Starter;
+use twitter_updater::model::pipeline_id::PipelineId;
+use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::media::schedule::FreshFirstSchedule;
+use twitter_updater::pipelines::refresh::{Arrival, FanOutTarget, Mention, Mentions, Receiver, apply_to_targets};
+use twitter_updater::store::Way;
 
 use crate::support::accounts_of_posts::PROFILES;
 use crate::support::journal::{Call, Event, Trouble};
-use crate::support::rig::{DAY, Rig, Round, Setup, eventually};
+use crate::support::memory_queue::{MemoryQueue, ServiceClock};
+use crate::support::memory_store::MemoryStore;
+use crate::support::queue_model::Rules;
+use crate::support::rig::{DAY, IdsOnly, Rig, Round, Setup, eventually};
 
 /// A lease that a test waits for, and longer than all that happens in one.
 const LEASE: Duration = Duration::from_millis(800);
@@ -136,7 +148,7 @@ async fn an_outage_of_something_else_is_no_fault_of_theirs() {
         rig.journal.trouble(call, Trouble::Down, u32::MAX);
         for deliveries in [0, 1, 1, 1] {
             let batch = rig.claim(100).await;
-            assert!(rig.queue.try_alone(&batch.fence).await.unwrap());
+            assert!(rig.queue.mark_trial(&batch.fence).await.unwrap());
             let Round { batch, handled } = rig.round_of(batch).await;
             assert_eq!(batch.jobs.len(), ids.len(), "{call:?}");
             let is_blameless = batch.jobs.iter().all(|job| (job.deliveries, job.failures) == (deliveries, 0));
@@ -173,10 +185,46 @@ async fn who_is_cut_off_has_not_failed() {
     for deliveries in [0, 1, 1] {
         let batch = rig.claim(1).await;
         assert_eq!((batch.jobs[0].deliveries, batch.jobs[0].failures), (deliveries, 0));
-        assert!(rig.queue.try_alone(&batch.fence).await.unwrap());
+        assert!(rig.queue.mark_trial(&batch.fence).await.unwrap());
         let handled = rig.handler.handle_abandoned(&batch);
         rig.queue.settle(&batch.fence, &handled.verdicts, &handled.tally).await.unwrap();
         rig.queue.release(&batch.fence, &handled.release).await.unwrap();
         assert_eq!(rig.queue.stats().await.unwrap().leased, 0);
     }
+}
+
+#[tokio::test]
+async fn an_arrival_reaches_the_pipelines_that_take_it_and_no_other() {
+    const NOW: i64 = 1_800_000_000_000;
+    let store = Arc::new(MemoryStore::default());
+    let target = |kind: &'static str, receiver: Option<Arc<dyn Receiver>>| {
+        let id = PipelineId::items(&Provider::Twitter, kind);
+        let queue = Arc::new(MemoryQueue::new(&id.to_string(), ServiceClock::starting_at(NOW), Rules::default()));
+        let schedule = Arc::new(FreshFirstSchedule { first_delay: Duration::from_secs(60) }) as Arc<dyn Schedule>;
+        let schedules: Arc<dyn Schedules> = Reloadable::new(schedule).into();
+        let ids_only = |_: &str| Err("ids only".to_owned());
+        let starter =
+            Starter::new(queue.clone(), Some(store.clone()), schedules, Arc::new(|_: &str| Ok(None)), ids_only);
+        (FanOutTarget::new(id, starter.with_way(Way::new("fan_out")), receiver), queue)
+    };
+    let ((profiles, of_profiles), (makers, of_makers)) =
+        (target("profiles", Some(Arc::new(IdsOnly))), target("makers", None));
+    let mut named = Mentions::for_item("0", NOW);
+    named.add_id("makers", "1");
+    named.add(Mention::first("2", Arrival::Account { profile: None, posted_at: None }));
+    named.add(Mention::first("3", Arrival::NewPosts));
+    named.add_id("profiles", "4");
+    let targets = [profiles, makers];
+    let changes = named.record(&targets).await.unwrap();
+    apply_to_targets(&targets, changes, Duration::from_secs(5), &Metrics::new().counters).await.unwrap();
+    let ids = ["1", "2", "3", "4"].map(str::to_owned);
+    let waiting = async |queue: &MemoryQueue| {
+        let places = queue.locate(&ids).await.unwrap();
+        let waits = ids.iter().zip(places).filter(|(_, places)| !places.is_empty());
+        waits.map(|(id, _)| id.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (waiting(&of_profiles).await, waiting(&of_makers).await),
+        (vec!["2".into(), "4".into()], vec!["1".into()])
+    );
 }

@@ -2,14 +2,14 @@
 
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::model::post::{ItemState, Metrics, Tweet};
-use twitter_updater::store::Seen;
+use twitter_updater::store::Finding;
 
 use super::missing::{half_gone, wave};
 use crate::support::postgres;
 use crate::support::rig::{Backends, DAY, HOUR, MINUTE, Rig, Setup};
 
-fn post(id: &str, text: &str) -> Seen {
-    Seen::Found(Tweet {
+fn post(id: &str, text: &str) -> Finding {
+    Finding::Found(Tweet {
         id: id.to_owned(),
         text: Some(text.to_owned()),
         author_id: Some("7".to_owned()),
@@ -28,7 +28,7 @@ async fn is_kept(rig: &Rig, age: i64, missing_for: i64) -> bool {
     rig.seen(
         &id,
         MINUTE,
-        Seen::Missing { misses: 1, since: wall_ms() - missing_for, reason: None, handle: None },
+        Finding::Missing { misses: 1, since: wall_ms() - missing_for, reason: None, handle: None },
         ItemState::Live,
     )
     .await;

@@ -6,9 +6,9 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::worker::Outlook;
 use twitter_updater::model::post::ItemState;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
-use twitter_updater::pipelines::refresh::wave::{FOUND, MISSED, Wave};
+use twitter_updater::pipelines::refresh::mass_miss_alert::{FOUND, MISSED, MassMissAlert};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
-use twitter_updater::store::Seen;
+use twitter_updater::store::Finding;
 
 use crate::support::rig::{DAY, HOUR, MINUTE, Rig, Setup};
 
@@ -17,8 +17,8 @@ pub fn half_gone() -> Setup {
     Setup { simulator: SimulatorOptions { missing_share: 0.5, ..Setup::default().simulator }, ..Setup::default() }
 }
 
-pub fn wave() -> Option<Wave> {
-    Some(Wave { since_ms: wall_ms() - HOUR, until_ms: None, missed: 90, found: 10 })
+pub fn wave() -> Option<MassMissAlert> {
+    Some(MassMissAlert { since_ms: wall_ms() - HOUR, until_ms: None, missed: 90, found: 10 })
 }
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn a_missing_tweet_stays_on_its_interval_until_its_misses_span_ten_minutes
             rig.seen(
                 id,
                 MINUTE,
-                Seen::Missing { misses: 1, since: wall_ms() - ago, reason: None, handle: None },
+                Finding::Missing { misses: 1, since: wall_ms() - ago, reason: None, handle: None },
                 ItemState::Live,
             )
             .await;
@@ -71,7 +71,7 @@ async fn during_a_wave_a_miss_takes_an_hour_to_be_believed_and_no_life_ends() {
         rig.seen(
             id,
             MINUTE,
-            Seen::Missing { misses: 9, since: wall_ms() - ago, reason: None, handle: None },
+            Finding::Missing { misses: 9, since: wall_ms() - ago, reason: None, handle: None },
             ItemState::Live,
         )
         .await;
@@ -123,7 +123,8 @@ async fn found_again_it_lives_again() {
     let rig = Rig::start(Setup::default()).await;
     let id = rig.there(1, 3 * DAY).remove(0);
     let since = wall_ms() - 5 * DAY;
-    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since, reason: None, handle: None }, ItemState::Unavailable).await;
+    rig.seen(&id, HOUR, Finding::Missing { misses: 9, since, reason: None, handle: None }, ItemState::Unavailable)
+        .await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
     let stored = rig.stored(&id).await;
@@ -138,7 +139,8 @@ async fn misses_in_a_hurry_end_no_life_whatever_the_settings_say() {
     let rig = Rig::start(setup).await;
     let id = rig.there(1, 3 * DAY).remove(0);
     let since = wall_ms() - 119 * MINUTE;
-    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since, reason: None, handle: None }, ItemState::Unavailable).await;
+    rig.seen(&id, HOUR, Finding::Missing { misses: 9, since, reason: None, handle: None }, ItemState::Unavailable)
+        .await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.inject(Fault::AllMissing, 5);
     for misses in 10..15 {
@@ -159,7 +161,8 @@ async fn its_life_ends_after_the_limit_and_the_time_and_not_after_one_of_them() 
     let ids = rig.there(cases.len(), 3 * DAY);
     for (id, (misses, hours, _)) in ids.iter().zip(cases) {
         let since = wall_ms() - hours * HOUR;
-        rig.seen(id, MINUTE, Seen::Missing { misses, since, reason: None, handle: None }, ItemState::Unavailable).await;
+        rig.seen(id, MINUTE, Finding::Missing { misses, since, reason: None, handle: None }, ItemState::Unavailable)
+            .await;
     }
     rig.schedule(&ids).await;
     rig.inject(Fault::AllMissing, 1);
@@ -204,7 +207,7 @@ async fn a_post_that_was_found_does_not_end_on_one_miss() {
             rig.seen(
                 &id,
                 MINUTE,
-                Seen::Missing { misses: 1, since: wall_ms() - ago, reason: None, handle: None },
+                Finding::Missing { misses: 1, since: wall_ms() - ago, reason: None, handle: None },
                 live,
             )
             .await;

@@ -9,12 +9,12 @@ use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::queue::{Lane, NewJob, Place};
-use twitter_updater::ingest::{Drain, DrainRound, First, Lanes, Pace, Queued, Rebuild, Starter};
+use twitter_updater::ingest::{Drain, DrainRound, FirstLookup, LaneChooser, LookupPace, Queued, Rebuild, Starter};
 use twitter_updater::model::post::{Ingested, ItemState, TweetId};
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::posts::posts_of;
+use twitter_updater::pipelines::posts::posts_pipeline;
 use twitter_updater::simulator::Fault;
-use twitter_updater::store::{Seen, Way};
+use twitter_updater::store::{Finding, Way};
 
 use super::missing::{half_gone, wave};
 use crate::support::postgres;
@@ -47,7 +47,7 @@ on_both! {
 }
 
 fn starter(rig: &Rig) -> Starter {
-    let posts = posts_of(&Provider::Twitter);
+    let posts = posts_pipeline(&Provider::Twitter);
     app::starter(
         &Settings::load_with(&[], None, &[]).unwrap(),
         &posts,
@@ -58,7 +58,7 @@ fn starter(rig: &Rig) -> Starter {
 }
 
 fn once(rig: &Rig) -> Starter {
-    starter(rig).first(First::Once(Pace::new(wall_ms(), None)))
+    starter(rig).with_first_lookup(FirstLookup::Once(LookupPace::new(wall_ms(), None)))
 }
 
 async fn put(starter: &Starter, ids: &[String]) {
@@ -164,7 +164,7 @@ async fn given_again_while_a_worker_has_it_it_is_looked_up_once(setup: Setup) {
     let batch = rig.claim(100).await;
     assert_eq!(again().await, Queued::Leased);
     rig.round_of(batch).await;
-    let drain = Drain::new(starter(&rig).by(Way::of("incoming")), "w");
+    let drain = Drain::new(starter(&rig).with_way(Way::new("incoming")), "w");
     assert_eq!(drain.round().await.unwrap(), DrainRound::default());
     assert_over(&rig, &ids[0], true).await;
 }
@@ -205,7 +205,7 @@ async fn of_an_answer_that_has_none_each_is_looked_up_once_more(setup: Setup) {
     // ... and one that is missing for the second time is over.
     let gone = rig.gone(1, HOUR).remove(0);
     put(&once(&rig), std::slice::from_ref(&gone)).await;
-    let seen = Seen::Missing { misses: 1, since: wall_ms() - 11 * MINUTE, reason: None, handle: None };
+    let seen = Finding::Missing { misses: 1, since: wall_ms() - 11 * MINUTE, reason: None, handle: None };
     rig.seen(&gone, 11 * MINUTE, seen, ItemState::Live).await;
     rig.round().await;
     let stored = rig.stored(&gone).await;
@@ -238,7 +238,7 @@ async fn rebuilt_they_are_looked_up_once() {
     let ids = [rig.there(1, HOUR), rig.there(1, 400 * DAY)].concat();
     put(&once(&rig), &ids).await;
     rig.queue.forget(&ids).await.unwrap();
-    let lanes = Lanes {
+    let lanes = LaneChooser {
         schedule: rig.ages.clone().into(),
         unavailable: rig.handler.unavailable.lane.clone(),
         id_date: Arc::new(TweetId::date_of),

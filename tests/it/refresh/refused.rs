@@ -7,7 +7,7 @@ use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{Claim, ClaimRequest, Place, Verdict};
 use twitter_updater::engine::worker::{ClaimSettings, Outlook};
 use twitter_updater::model::post::ItemState;
-use twitter_updater::quota::Acquired;
+use twitter_updater::quota::AcquireOutcome;
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 
 use crate::support::journal::{Call, Event, Trouble};
@@ -48,8 +48,8 @@ async fn only_the_id_that_spoils_its_requests_ends_dead() {
     let at = |which: &dyn Fn(&Event) -> bool| events.iter().position(|(_, event)| which(event)).unwrap();
     let buried = at(&|event| matches!(event, Event::Buried(ids) if ids == std::slice::from_ref(poison)));
     let told = at(&|event| {
-        let bury = |(id, verdict): &(String, Verdict)| id == poison && matches!(verdict, Verdict::Bury { .. });
-        matches!(event, Event::Settled(verdicts) if verdicts.iter().any(bury))
+        let mark_dead = |(id, verdict): &(String, Verdict)| id == poison && matches!(verdict, Verdict::MarkDead { .. });
+        matches!(event, Event::Settled(verdicts) if verdicts.iter().any(mark_dead))
     });
     assert!(buried < told);
 
@@ -150,7 +150,7 @@ async fn a_refused_credential_is_left_alone() {
     rig.work();
     eventually(
         "it is parked",
-        async || matches!(rig.leave().await, Acquired::Wait(wait) if wait > Duration::from_secs(4)),
+        async || matches!(rig.leave().await, AcquireOutcome::Wait(wait) if wait > Duration::from_secs(4)),
     )
     .await;
     eventually("all are given back as they were", async || {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::worker::ClaimSettings;
-use twitter_updater::quota::Acquired;
+use twitter_updater::quota::AcquireOutcome;
 use twitter_updater::simulator::{Fault, Rule};
 
 use crate::support::rig::{DAY, Rig, Setup, eventually};
@@ -17,7 +17,7 @@ fn one_id_per_call() -> Setup {
 const REFUSED: Fault = Fault::Status { status: 401, code: None };
 
 async fn is_parked(rig: &Rig) -> bool {
-    matches!(rig.leave().await, Acquired::Wait(wait) if wait > Duration::from_secs(4))
+    matches!(rig.leave().await, AcquireOutcome::Wait(wait) if wait > Duration::from_secs(4))
 }
 
 /// The token is revoked after some answers: the API refuses a few witnesses, too.
@@ -67,7 +67,7 @@ async fn the_only_id_of_a_queue_parks_the_credential_and_then_its_endpoint_alone
         rig.schedule(&only).await;
         rig.round().await;
         everywhere.push(rig.credentials.statuses("statuses/lookup").await.unwrap()[0].parked_everywhere);
-        assert!(rig.credentials.free("nobody").await.unwrap() || !everywhere[everywhere.len() - 1]);
+        assert!(rig.credentials.unpark("nobody").await.unwrap() || !everywhere[everywhere.len() - 1]);
         // On its next delivery the id is deferred once, without a call.
         if everywhere.len() < 2 {
             let calls = rig.journal.lookups();
@@ -96,12 +96,12 @@ async fn the_first_id_in_line_of_a_new_process_is_not_the_first_again() {
         rig.work();
         // Ends the pauses of the credential at once.
         eventually("all others are updated", async || {
-            rig.credentials.free("nobody").await.unwrap();
+            rig.credentials.unpark("nobody").await.unwrap();
             rig.dues(others).await.is_some_and(|dues| dues.values().all(|due| *due > wall_ms() + 60_000))
         })
         .await;
         eventually("it is a miss", async || {
-            rig.credentials.free("nobody").await.unwrap();
+            rig.credentials.unpark("nobody").await.unwrap();
             rig.find(bad).await.is_some_and(|post| post.misses == 1)
         })
         .await;

@@ -83,7 +83,7 @@ async fn lists_wait_for_their_first_read(backends: Backends) {
     .await;
     let sentence = late["answer"]["sentence"].as_str().unwrap();
     for says in [
-        "lists were never read, and each should be within 20s",
+        "lists were never read, although each is due within 20s",
         "by the quota; to fix it: ",
         "(relations.revisit), or fewer lists",
     ] {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::model::relation::Side;
+use twitter_updater::model::relation::ListKind;
 use twitter_updater::simulator::{self, Fault, Running, SimulatorOptions};
 use twitter_updater::store::CrawlRecord;
 
@@ -35,7 +35,7 @@ async fn simulated() -> Running {
 /// A list whose last page holds more members than one crawl may remove.
 fn list(api: &Running, provider: &Provider) -> (String, usize) {
     let people = api.people();
-    let size = |owner| people.list(provider, Side::Followers, owner, wall_ms()).len();
+    let size = |owner| people.list(provider, ListKind::Followers, owner, wall_ms()).len();
     let long = |(_, size): &(u64, usize)| *size > 2 * PAGE && (30..PAGE).contains(&(size % PAGE));
     let (owner, size) = (0..2_000).map(|owner| (owner, size(owner))).find(long).expect("a long list");
     (people.id(provider, owner), size)

@@ -14,19 +14,19 @@ use twitter_updater::engine::queue::{Claim, EmbeddedQueue, Jobs, Lane, NewJob, V
 use twitter_updater::engine::worker::Handler;
 use twitter_updater::model::account::Absence;
 use twitter_updater::model::post::ItemState;
-use twitter_updater::model::relation::{Partial, Side};
+use twitter_updater::model::relation::{ListKind, PartialReason};
 use twitter_updater::pipelines::blame::Evidence;
 use twitter_updater::pipelines::refresh::UnavailableSettings;
-use twitter_updater::pipelines::relations::handler::{Bounds, ListReader, Unanswered};
-use twitter_updater::pipelines::relations::members::Recruits;
+use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListReader, UnansweredLists};
+use twitter_updater::pipelines::relations::member_collector::MemberCollector;
 use twitter_updater::pipelines::relations::removal::Removal;
-use twitter_updater::pipelines::relations::schedule::Visits;
+use twitter_updater::pipelines::relations::schedule::VisitSchedule;
 use twitter_updater::providers::lookup::{Charge, LookupError};
 use twitter_updater::providers::relations::{
     ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations, Unreadable,
 };
-use twitter_updater::quota::{Acquired, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
-use twitter_updater::store::{EdgeChange, Edges, Forgetting, ItemsOf, Lifecycle, NewItem, Posts, SqliteStore, Way};
+use twitter_updater::quota::{AcquireOutcome, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
+use twitter_updater::store::{EdgeChange, Edges, Forgetting, ItemSet, Lifecycle, NewItem, Posts, SqliteStore, Way};
 
 pub const LISTS: &str = "followers:twitter";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -64,7 +64,7 @@ pub struct Network {
 
 #[async_trait]
 impl Relations for Network {
-    fn capabilities(&self, _: Side) -> ListCapabilities {
+    fn capabilities(&self, _: ListKind) -> ListCapabilities {
         ListCapabilities { page_limit: 3, charge: Charge::PerCall, endpoint: "followers/ids" }
     }
 
@@ -77,16 +77,16 @@ impl Relations for Network {
             Says::Stale if request.cursor.is_some() => return listing(Listing::StaleCursor),
             Says::Nothing => {
                 let members = Members { next: Some(format!("n{call}")), ..Members::default() };
-                return Ok(RelationPage::of(members, None));
+                return Ok(RelationPage::new(members, None));
             }
             Says::Endless => {
-                let members = (0..3).map(|n| Member::of((100 + 3 * call + n).to_string())).collect();
+                let members = (0..3).map(|n| Member::new((100 + 3 * call + n).to_string())).collect();
                 let members = Members { members, next: Some(format!("n{call}")), ..Members::default() };
-                return Ok(RelationPage::of(members, None));
+                return Ok(RelationPage::new(members, None));
             }
             Says::TooMany => {
-                let members = ["1", "2", "3", "4"].map(|id| Member::of(id.to_owned())).to_vec();
-                return Ok(RelationPage::of(Members { members, ..Members::default() }, None));
+                let members = ["1", "2", "3", "4"].map(|id| Member::new(id.to_owned())).to_vec();
+                return Ok(RelationPage::new(Members { members, ..Members::default() }, None));
             }
             Says::Out => return Err(LookupError::Outage("HTTP 500".to_owned())),
             Says::Pages | Says::Stale | Says::Unlinked | Says::Unreadable => {}
@@ -96,14 +96,14 @@ impl Relations for Network {
             None => (["11", "12", "13"], (!is_unlinked).then(|| "2".to_owned())),
             Some(_) => (["13", "14", "15"], None),
         };
-        let mut members = ids.map(|id| Member::of(id.to_owned())).to_vec();
+        let mut members = ids.map(|id| Member::new(id.to_owned())).to_vec();
         let mut unreadable = Unreadable::default();
         if says == Says::Unreadable && request.cursor.is_none() {
             members.remove(1);
             unreadable.add("it is no id".to_owned());
         }
-        let partial = is_unlinked.then_some(Partial::Unlinked);
-        Ok(RelationPage::of(Members { members, next, partial, unreadable, ..Members::default() }, None))
+        let partial = is_unlinked.then_some(PartialReason::Unlinked);
+        Ok(RelationPage::new(Members { members, next, partial, unreadable, ..Members::default() }, None))
     }
 }
 
@@ -128,18 +128,18 @@ impl World {
         let nobody = Credential { name: "nobody".to_owned(), kind: CredentialKind::Anonymous };
         let credentials = Arc::new(Credentials::new(vec![nobody], Arc::new(ledger), Pacing::Greedy, PATIENCE));
         let network = Arc::<Network>::default();
-        let visits = Visits { order: VisitOrder::Tiers, revisit: Duration::from_secs(86_400) };
+        let visits = VisitSchedule { order: VisitOrder::Tiers, revisit: Duration::from_secs(86_400) };
         let reader = ListReader {
             metrics: Arc::default(),
             namespace: LISTS.to_owned(),
             accounts: "profiles:twitter".to_owned(),
-            side: Side::Followers,
+            side: ListKind::Followers,
             relations: network.clone(),
             store: store.clone(),
             edges: store.clone(),
             credentials: credentials.clone(),
             visits,
-            bounds: Bounds { known_tail: 0, complete_every: 1, longest: 0, shrink: 1.0, page: 0 },
+            bounds: CrawlBounds { known_tail: 0, complete_every: 1, longest: 0, shrink: 1.0, page: 0 },
             unavailable: UnavailableSettings {
                 lane: Lane::new("unavailable", Duration::from_secs(86_400)),
                 confirmed_after: 0,
@@ -152,16 +152,16 @@ impl World {
             save_timeout: PATIENCE,
             max_deliveries: 3,
             counters: Arc::default(),
-            unanswered: Unanswered::default(),
+            unanswered: UnansweredLists::default(),
             evidence: Evidence::default(),
-            recruits: Recruits {
+            member_collector: MemberCollector {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),
                 store: store.clone(),
-                side: Side::Followers,
-                profiles: 4,
-                communities: 0,
-                within: PATIENCE,
+                side: ListKind::Followers,
+                profile_limit: 4,
+                community_limit: 0,
+                time_limit: PATIENCE,
                 metrics: Arc::new(Metrics::new()),
             },
         };
@@ -170,13 +170,13 @@ impl World {
 
     /// The list is due, and read once.
     pub async fn read(&self, owner: &str) -> Verdict {
-        let due = NewJob { id: owner.to_owned(), lane: Visits::repeat(), due: 0.into() };
+        let due = NewJob { id: owner.to_owned(), lane: VisitSchedule::repeat_lane(), due: 0.into() };
         self.queue.forget(&[owner.to_owned()]).await.unwrap();
         self.queue.schedule(&[due]).await.unwrap();
         let token = self.claims.fetch_add(1, Ordering::Relaxed).to_string();
         let request = claim::at_once(&token, 1, PATIENCE);
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("it is due") };
-        let Acquired::Granted(permit) = self.credentials.acquire(self.reader.endpoint(), 1).await.unwrap() else {
+        let AcquireOutcome::Granted(permit) = self.credentials.acquire(self.reader.endpoint(), 1).await.unwrap() else {
             panic!("the quota has no limit")
         };
         let handled = self.reader.handle(&batch, permit).await;
@@ -193,20 +193,20 @@ impl World {
 async fn the_list_of_an_owner_that_is_gone_goes_and_so_does_its_job() {
     let world = World::new().await;
     let row = NewItem { id: "9".to_owned(), created_at: None, next_due: Some(1), content: None, read_at: None };
-    world.store.record(LISTS, 1, &Way::of("enqueue"), &[row]).await.unwrap();
+    world.store.record(LISTS, 1, &Way::new("enqueue"), &[row]).await.unwrap();
     for _ in 0..2 {
         assert!(matches!(world.read("9").await, Verdict::Reschedule { .. }));
     }
     assert_eq!((world.edges().await, world.store.crawls(LISTS, "9", 9).await.unwrap().len()), (5, 1));
     let removal = Removal { network: "twitter".to_owned(), edges: world.store.clone() };
-    assert_eq!(removal.look(&Stop::new()).await.unwrap(), 0);
+    assert_eq!(removal.remove_due(&Stop::new()).await.unwrap(), 0);
 
     // It is believed at once here, and its content goes with the answer; the edges at the next look.
     *world.network.says.lock().unwrap() = Says::Gone;
     assert!(matches!(world.read("9").await, Verdict::Reschedule { lane, .. } if *lane.name == *"unavailable"));
     let stored = world.store.tweet(LISTS, "9").await.unwrap().unwrap();
     assert_eq!((stored.state, stored.raw), (ItemState::Unavailable, None));
-    assert_eq!((world.edges().await, removal.look(&Stop::new()).await.unwrap()), (5, 5));
+    assert_eq!((world.edges().await, removal.remove_due(&Stop::new()).await.unwrap()), (5, 5));
     assert_eq!((world.edges().await, world.store.crawls(LISTS, "9", 9).await.unwrap().len()), (0, 0));
     // A second miss, a moment later, ends its life.
     let before = stored.checked_at;
@@ -223,9 +223,9 @@ async fn the_list_of_an_owner_that_is_gone_goes_and_so_does_its_job() {
 async fn the_list_of_somebody_who_asked_to_be_forgotten_while_it_was_read_leaves_the_queue() {
     let world = World::new().await;
     world.read("9").await;
-    assert!(world.store.keep_away("twitter", "9", 1).await.unwrap());
+    assert!(world.store.block_account("twitter", "9", 1).await.unwrap());
     world.store.forget_edges("twitter", "9").await.unwrap();
-    let list = ItemsOf { namespace: LISTS.to_owned(), ids: vec!["9".to_owned()] };
+    let list = ItemSet { namespace: LISTS.to_owned(), ids: vec!["9".to_owned()] };
     world.store.remove_items(&list).await.unwrap();
     let asked = world.network.calls.load(Ordering::Relaxed);
     assert_eq!(world.read("9").await, Verdict::Finish);

@@ -12,18 +12,18 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::queue::{Claim, EmbeddedQueue, Jobs};
 use twitter_updater::engine::schedule::{Schedule, Schedules};
-use twitter_updater::ingest::{Lanes, Rebuild, Starter};
+use twitter_updater::ingest::{LaneChooser, Rebuild, Starter};
 use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::model::provider::Provider;
-use twitter_updater::model::relation::Side;
+use twitter_updater::model::relation::ListKind;
 use twitter_updater::pipelines::kind::PipelineKind;
-use twitter_updater::pipelines::refresh::{Mention, Receiver};
+use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver};
 use twitter_updater::pipelines::relations::Lists;
-use twitter_updater::store::{Observation, Seen, SqliteStore, Store, Way};
+use twitter_updater::store::{Finding, Observation, SqliteStore, Store, Way};
 
 const LISTS: &str = "followers:twitter";
-const KIND: Lists = Lists(Side::Followers);
+const KIND: Lists = Lists(ListKind::Followers);
 
 struct World {
     queue: Arc<EmbeddedQueue>,
@@ -55,27 +55,23 @@ impl World {
         let rebuild = Rebuild {
             queue: queue.clone(),
             store: store.clone(),
-            lanes: Lanes { schedule: schedules, unavailable, id_date: Arc::new(date_of) },
+            lanes: LaneChooser { schedule: schedules, unavailable, id_date: Arc::new(date_of) },
             lease: Duration::from_secs(60),
             rate: 1_000_000,
             retry: RetryPolicy::default(),
         };
-        Self { queue, store, starter: starter.by(Way::of("fan_out")), receiver, rebuild, _folder: folder }
+        Self { queue, store, starter: starter.with_way(Way::new("fan_out")), receiver, rebuild, _folder: folder }
     }
 
     /// An account posts.
     async fn posts(&self, owner: &str, post: &str, at: Millis) {
         let mention = Mention {
-            kind: "followers",
-            id: owner.to_owned(),
             from: post.to_owned(),
-            is_first: true,
             answered_at: at,
-            acted_at: Some(at),
-            ..Mention::default()
+            ..Mention::first(owner, Arrival::Author { posted_at: Some(at) })
         };
         let received = self.receiver.receive(&self.starter, &[&mention]).await.unwrap();
-        received.tell(&self.starter).await.unwrap();
+        received.apply(&self.starter).await.unwrap();
     }
 
     /// Its list was visited then.
@@ -83,7 +79,7 @@ impl World {
         let observation = Observation {
             id: owner.to_owned(),
             answered_at: at,
-            seen: Seen::Found(Tweet { id: owner.to_owned(), raw: "{}".to_owned(), ..Tweet::default() }),
+            finding: Finding::Found(Tweet { id: owner.to_owned(), raw: "{}".to_owned(), ..Tweet::default() }),
             state: ItemState::Live,
             next_due: Some(at + 30 * 86_400_000),
             follow: None,

@@ -13,18 +13,18 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::{Settings, VisitOrder};
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::schedule::{Schedule, Schedules};
-use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::model::relation::Side;
+use twitter_updater::model::relation::ListKind;
 use twitter_updater::pipelines::blame::Evidence;
 use twitter_updater::pipelines::kind::PipelineKind;
-use twitter_updater::pipelines::refresh::{Mention, Receiver};
+use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver};
 use twitter_updater::pipelines::relations::Lists;
-use twitter_updater::pipelines::relations::handler::{Bounds, ListReader, Unanswered};
-use twitter_updater::pipelines::relations::members::Recruits;
-use twitter_updater::pipelines::relations::schedule::Visits;
+use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListReader, UnansweredLists};
+use twitter_updater::pipelines::relations::member_collector::MemberCollector;
+use twitter_updater::pipelines::relations::schedule::VisitSchedule;
 use twitter_updater::providers::lookup::{Charge, LookupError};
 use twitter_updater::providers::relations::{ListCapabilities, Member, Members, PageRequest, RelationPage, Relations};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing, Window};
@@ -52,7 +52,7 @@ const TOGETHER: u64 = 10;
 const STORM: Millis = 5;
 /// Hours before it.
 const BEFORE: Millis = 3;
-const KIND: Lists = Lists(Side::Followers);
+const KIND: Lists = Lists(ListKind::Followers);
 
 /// The API: lists of one or two pages, and windows that open with a call.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ fn has_two_pages(owner: &str) -> bool {
 
 #[async_trait]
 impl Relations for Network {
-    fn capabilities(&self, _: Side) -> ListCapabilities {
+    fn capabilities(&self, _: ListKind) -> ListCapabilities {
         ListCapabilities { page_limit: 5_000, charge: Charge::PerCall, endpoint: "followers/ids" }
     }
 
@@ -90,8 +90,8 @@ impl Relations for Network {
         }
         let next = (request.cursor.is_none() && has_two_pages(request.owner)).then(|| "2".to_owned());
         tokio::time::sleep(LATENCY).await;
-        let members = vec![Member::of(request.cursor.unwrap_or("1").to_owned())];
-        Ok(RelationPage::of(Members { members, next, ..Members::default() }, Some(quota)))
+        let members = vec![Member::new(request.cursor.unwrap_or("1").to_owned())];
+        Ok(RelationPage::new(Members { members, next, ..Members::default() }, Some(quota)))
     }
 }
 
@@ -133,28 +133,28 @@ fn world() -> World {
             metrics: Arc::default(),
             namespace: LISTS.to_owned(),
             accounts: "profiles:twitter".to_owned(),
-            side: Side::Followers,
+            side: ListKind::Followers,
             relations: network.clone(),
             store: store.clone(),
             edges: store.clone(),
             credentials: credentials.clone(),
-            visits: Visits { order: VisitOrder::Tiers, revisit: relations.revisit },
-            bounds: Bounds { known_tail: 0, complete_every: 0, longest: 0, shrink: 1.0, page: 0 },
+            visits: VisitSchedule { order: VisitOrder::Tiers, revisit: relations.revisit },
+            bounds: CrawlBounds { known_tail: 0, complete_every: 0, longest: 0, shrink: 1.0, page: 0 },
             unavailable: KIND.unavailable(&settings),
             call_timeout: settings.lookup.timeout,
             save_timeout: updater.save_timeout,
             max_deliveries: updater.max_deliveries,
             counters: Arc::default(),
-            unanswered: Unanswered::default(),
+            unanswered: UnansweredLists::default(),
             evidence: Evidence::default(),
-            recruits: Recruits {
+            member_collector: MemberCollector {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),
                 store: store.clone(),
-                side: Side::Followers,
-                profiles: 0,
-                communities: 0,
-                within: updater.save_timeout,
+                side: ListKind::Followers,
+                profile_limit: 0,
+                community_limit: 0,
+                time_limit: updater.save_timeout,
                 metrics: Arc::new(Metrics::new()),
             },
         };
@@ -162,7 +162,7 @@ fn world() -> World {
         Worker {
             name: format!("w{number}"),
             queue: queue.clone(),
-            handling: Handling::Metered(Arc::new(handler), credentials.clone()),
+            handling: HandlerKind::Metered(Arc::new(handler), credentials.clone()),
             claims: claims.into(),
             early: 0.0.into(),
             concurrency: 1.into(),
@@ -173,7 +173,7 @@ fn world() -> World {
     };
     World {
         receiver: KIND.receiver(&id, schedules, store.clone()).unwrap(),
-        starter: starter.by(Way::of("fan_out")),
+        starter: starter.with_way(Way::new("fan_out")),
         workers: (0..8).map(worker).collect(),
         clock,
         network,
@@ -186,17 +186,13 @@ impl World {
     async fn posts(&self, owners: &[String]) -> Millis {
         let at = self.clock.now();
         let mention = |owner: &String| Mention {
-            kind: "followers",
-            id: owner.clone(),
             from: format!("{owner}{at}"),
-            is_first: true,
             answered_at: at,
-            acted_at: Some(at),
-            ..Mention::default()
+            ..Mention::first(owner, Arrival::Author { posted_at: Some(at) })
         };
         let mentions: Vec<Mention> = owners.iter().map(mention).collect();
         let received = self.receiver.receive(&self.starter, &mentions.iter().collect::<Vec<_>>()).await.unwrap();
-        received.tell(&self.starter).await.unwrap();
+        received.apply(&self.starter).await.unwrap();
         at
     }
 
@@ -242,7 +238,7 @@ fn longest_wait(
 fn a_storm_leaves_repeat_posters_alone_and_the_newest_of_the_others_go_first() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let _replayed = random::replayed(7);
+        let _replayed = random::replay_seed(7);
         let mut world = world();
         let working: Vec<_> =
             std::mem::take(&mut world.workers).into_iter().map(|worker| tokio::spawn(worker.run())).collect();

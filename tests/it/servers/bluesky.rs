@@ -8,16 +8,16 @@ use reqwest::Url;
 use serde_json::{Value, json};
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::model::post::ItemState;
-use twitter_updater::model::relation::Side;
-use twitter_updater::pipelines::timelines::paging::{Position, ask, take};
+use twitter_updater::model::relation::ListKind;
+use twitter_updater::pipelines::timelines::paging::{Position, apply_page, next_request};
 use twitter_updater::providers::bluesky::relations::Follows;
 use twitter_updater::providers::bluesky::timeline::{BlueskyApi, Kind};
 use twitter_updater::providers::bluesky::{self, Bluesky, BlueskyOptions};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::LookupError;
 use twitter_updater::providers::relations::{Listing, PageRequest, Relations};
-use twitter_updater::providers::source::{SourceKind, TimelineOf};
-use twitter_updater::providers::timeline::{Ask, More, Timeline};
+use twitter_updater::providers::source::{NetworkTimeline, SourceKind};
+use twitter_updater::providers::timeline::{NextPage, Timeline, TimelineRequest};
 use twitter_updater::store::{self, Edges, Lifecycle, SqliteStore};
 
 use super::Recorded;
@@ -87,7 +87,7 @@ fn iso(at: Millis) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(at.unsigned_abs())).to_string()
 }
 
-fn timeline(address: &str, kind: Kind) -> TimelineOf<Kind> {
+fn timeline(address: &str, kind: Kind) -> NetworkTimeline<Kind> {
     let http = HttpClient::new(&HttpOptions::default()).unwrap();
     kind.build(&BlueskyApi::new(http, address).unwrap(), Duration::from_millis(300))
 }
@@ -96,14 +96,14 @@ fn timeline(address: &str, kind: Kind) -> TimelineOf<Kind> {
 async fn round(timeline: &dyn Timeline, kept: &mut Option<Position>) -> (HashSet<String>, u32) {
     let (rules, mut had) = (timeline.rules(), HashSet::new());
     for pages in 1..=30 {
-        let asked = ask(kept.as_ref(), &rules, wall_ms());
+        let asked = next_request(kept.as_ref(), &rules, wall_ms());
         let page = timeline.page(&asked, &anonymous()).await.unwrap();
         let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
-        let taken = take(kept, &rules, &asked, &ids, page.more, &page.reading).unwrap();
+        let taken = apply_page(kept, &rules, &asked, &ids, page.more, &page.reading).unwrap();
         assert_eq!(taken.gaps, []);
         let is_handed = |id: u64| taken.hand_over.contains(&id);
         had.extend(page.posts.into_iter().filter(|post| is_handed(post.id)).map(|post| post.tweet.id));
-        if taken.whole.is_some() {
+        if taken.finished_round.is_some() {
             return (had, pages);
         }
     }
@@ -132,9 +132,10 @@ async fn a_cursor_that_fails_while_the_feed_is_answered_is_stale_and_one_in_an_o
     posts.add((0..150).map(|n| wall_ms() - 900_000 + n));
     let server = posts.serve().await;
     let feed = timeline(&server.base_url(), Kind::Author { actor: "a00.test".to_owned() });
-    let stale = Ask { since: None, below: None, cursor: Some("2026-11-29T02:51:45.001Z".to_owned()), count: 100 };
+    let stale =
+        TimelineRequest { since: None, below: None, cursor: Some("2026-11-29T02:51:45.001Z".to_owned()), count: 100 };
     let page = feed.page(&stale, &anonymous()).await.unwrap();
-    assert_eq!(page.more, More::CursorExpired);
+    assert_eq!(page.more, NextPage::CursorExpired);
     let out = CannedServer::start(Canned::new(500, r#"{"error":"InternalServerError"}"#)).await;
     let feed = timeline(&out.base_url(), Kind::Author { actor: "a00.test".to_owned() });
     assert!(matches!(feed.page(&stale, &anonymous()).await, Err(LookupError::Outage(_))));
@@ -161,7 +162,7 @@ async fn a_stale_cursor_of_followers_begins_the_list_again_and_an_outage_does_no
         let options = BlueskyOptions { base_url: address.to_owned(), ..BlueskyOptions::default() };
         Follows::new(Bluesky::new(options).unwrap())
     };
-    let request = |cursor| PageRequest { side: Side::Followers, owner, cursor, limit: 3 };
+    let request = |cursor| PageRequest { side: ListKind::Followers, owner, cursor, limit: 3 };
     // The owner's list as it was recorded, and the recorded answer to a foreign cursor.
     let answer = move |asked: &Asked| match asked.target.contains("cursor=") {
         true => {
@@ -258,7 +259,7 @@ async fn posts_dated_before_1970_are_scheduled_by_their_keys_and_counted() {
     };
     // As recorded: each is as old as its key says, and no other date is left.
     let server = CannedServer::start(feed(&recorded)).await;
-    let newest = Ask { since: None, below: None, cursor: None, count: 100 };
+    let newest = TimelineRequest { since: None, below: None, cursor: None, count: 100 };
     let timeline = timeline(&server.base_url(), Kind::Author { actor: "a28.test".to_owned() });
     let page = timeline.page(&newest, &anonymous()).await.unwrap();
     assert_eq!((page.posts.len(), page.misdated, page.broken), (3, 3, 0));

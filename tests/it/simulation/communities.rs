@@ -14,18 +14,18 @@ use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::model::community::Belonging;
 use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::community::by_hand::ByHand;
-use twitter_updater::pipelines::community::collecting::Collecting;
-use twitter_updater::pipelines::community::growth::Growing;
-use twitter_updater::pipelines::community::handler::{Judging, Rules};
-use twitter_updater::pipelines::community::network;
-use twitter_updater::pipelines::community::schedule::ByEvidence;
-use twitter_updater::pipelines::kind::Live;
-use twitter_updater::pipelines::refresh::Target;
+use twitter_updater::pipelines::community::collector::Collector;
+use twitter_updater::pipelines::community::growth::GrowthTask;
+use twitter_updater::pipelines::community::handler::{JudgementHandler, LiveRule};
+use twitter_updater::pipelines::community::manual_decisions::ManualDecisions;
+use twitter_updater::pipelines::community::network_namespaces;
+use twitter_updater::pipelines::community::schedule::JudgementSchedule;
+use twitter_updater::pipelines::kind::LiveSettings;
+use twitter_updater::pipelines::refresh::FanOutTarget;
 use twitter_updater::store::{
-    Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
-    HandDecision, KnownAccount, Mark, Neighbours, PostLanguage, ProfileFacts, StoreError, StoredAppearance, Unwanted,
-    UnwantedPost,
+    AccountFacts, Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, FollowMark,
+    FoundPost, GrowthLimits, HandDecision, KnownAccount, NetworkPipelines, PostLanguage, ProfileFacts, StoreError,
+    StoredAppearance, UnwantedPost, UnwantedQuery,
 };
 
 use super::link::{LinkedStore, call_of_store};
@@ -44,8 +44,8 @@ const JUDGED_WITHIN: Millis = 60_000;
 const PLACES: [Option<&str>; 3] = [Some("Lisboa, Portugal"), Some("Madrid, España"), None];
 
 /// When accounts are judged.
-pub fn schedule() -> ByEvidence {
-    ByEvidence { again: AGAIN }
+pub fn schedule() -> JudgementSchedule {
+    JudgementSchedule { interval: AGAIN }
 }
 
 /// Where an account says to be at a moment: it moves each few minutes.
@@ -58,10 +58,10 @@ fn place(account: &str, at: Millis) -> Option<&'static str> {
     PLACES[(moves + (dice >> 40) as Millis % 3).rem_euclid(3) as usize]
 }
 
-fn facts(account: &str, state: Option<Belonging>, at: Millis) -> Facts {
+fn facts(account: &str, state: Option<Belonging>, at: Millis) -> AccountFacts {
     let location = place(account, at).map(str::to_owned);
     let profile = ProfileFacts { account: account.to_owned(), location, ..ProfileFacts::default() };
-    Facts { account: account.to_owned(), state, profile: Some(profile), ..Facts::default() }
+    AccountFacts { account: account.to_owned(), state, profile: Some(profile), ..AccountFacts::default() }
 }
 
 /// The settings of its only community.
@@ -144,33 +144,33 @@ impl Linked {
     }
 }
 
-fn rules() -> Arc<Rules> {
-    let live: Live = Arc::new(|| SETTINGS.clone());
-    Arc::new(Rules::new(NAME, live).unwrap())
+fn rules() -> Arc<LiveRule> {
+    let live: LiveSettings = Arc::new(|| SETTINGS.clone());
+    Arc::new(LiveRule::new(NAME, live).unwrap())
 }
 
-fn collecting(communities: &Arc<Linked>, world: &World) -> Arc<Collecting> {
-    Arc::new(Collecting {
+fn collecting(communities: &Arc<Linked>, world: &World) -> Arc<Collector> {
+    Arc::new(Collector {
         namespace: NAMESPACE.to_owned(),
         all: vec![NAMESPACE.to_owned()],
         targets: Vec::new(),
         follower: None,
-        dropping: None,
+        post_remover: None,
         communities: communities.clone(),
-        within: world.setup.save_timeout,
+        save_timeout: world.setup.save_timeout,
         metrics: Arc::new(Metrics::new()),
     })
 }
 
 /// The handler of a process.
-pub fn handler(parts: Parts<'_>, world: &Arc<World>, way: &Arc<Way>) -> Judging {
+pub fn handler(parts: Parts<'_>, world: &Arc<World>, way: &Arc<Way>) -> JudgementHandler {
     let communities = Arc::new(Linked { way: way.clone(), world: world.clone() });
-    Judging {
+    JudgementHandler {
         namespace: NAMESPACE.to_owned(),
-        network: network(&Provider::Twitter),
-        rules: rules(),
+        network: network_namespaces(&Provider::Twitter),
+        live_rule: rules(),
         store: parts.store,
-        collecting: collecting(&communities, world),
+        collector: collecting(&communities, world),
         communities,
         save_timeout: parts.setup.save_timeout,
         max_deliveries: parts.setup.max_deliveries,
@@ -182,20 +182,20 @@ pub fn handler(parts: Parts<'_>, world: &Arc<World>, way: &Arc<Way>) -> Judging 
 pub async fn grow(world: Arc<World>, way: Arc<Way>, stop: Stop) {
     let communities = Arc::new(Linked { way: way.clone(), world: world.clone() });
     let starter = world.starter(&way);
-    let growing = Growing {
+    let growing = GrowthTask {
         namespace: NAMESPACE.to_owned(),
-        network: network(&Provider::Twitter),
-        rules: rules(),
+        network: network_namespaces(&Provider::Twitter),
+        live_rule: rules(),
         communities: communities.clone(),
-        own: Target::new(PipelineId::read(NAMESPACE).unwrap(), starter.clone(), None),
-        by_hand: ByHand {
+        own: FanOutTarget::new(PipelineId::parse(NAMESPACE).unwrap(), starter.clone(), None),
+        by_hand: ManualDecisions {
             namespace: NAMESPACE.to_owned(),
             store: Arc::new(LinkedStore { way, store: world.store.clone() }),
             communities: communities.clone(),
             starter,
         },
         lease: world.setup.claims.lease,
-        collecting: collecting(&communities, &world),
+        collector: collecting(&communities, &world),
         counters: Arc::default(),
     };
     Arc::new(growing).run(stop).await;
@@ -204,7 +204,7 @@ pub async fn grow(world: Arc<World>, way: Arc<Way>, stop: Stop) {
 /// Each account is as the rule says of where it was when it was last judged, and that is not long ago.
 pub fn check(world: &World, ids: &[String]) {
     let (now, rows) = (world.now(), world.community.0.lock().unwrap());
-    let rule = rules().now();
+    let rule = rules().current();
     for id in ids {
         let row = &rows[id];
         let says = |at: Millis| rule.judge(&facts(id, Some(row.state), at)).decision.state;
@@ -219,7 +219,7 @@ pub fn check(world: &World, ids: &[String]) {
 
 #[async_trait]
 impl Communities for Linked {
-    async fn arrive(
+    async fn record_arrivals(
         &self,
         _: &str,
         _: Millis,
@@ -236,7 +236,7 @@ impl Communities for Linked {
         self.call(move |rows| accounts.iter().map(|account| state(rows, account)).collect()).await
     }
 
-    async fn admissible(&self, _: &str, _: Millis, _: &Growth, limit: u32) -> Result<Vec<String>, StoreError> {
+    async fn admissible(&self, _: &str, _: Millis, _: &GrowthLimits, limit: u32) -> Result<Vec<String>, StoreError> {
         self.call(move |rows| rows.those(limit, |row| row.state == Belonging::Seen)).await
     }
 
@@ -248,16 +248,16 @@ impl Communities for Linked {
     async fn facts(
         &self,
         namespace: &str,
-        _: Neighbours<'_>,
+        _: NetworkPipelines<'_>,
         accounts: &[String],
         _: u32,
-    ) -> Result<Vec<Facts>, StoreError> {
+    ) -> Result<Vec<AccountFacts>, StoreError> {
         let states = self.belonging(namespace, accounts).await?;
         let read = accounts.iter().zip(states).map(|(account, state)| facts(account, state, self.world.now()));
         Ok(read.collect())
     }
 
-    async fn decide(&self, _: &str, at: Millis, rule: &str, decisions: &[Decision]) -> Result<(), StoreError> {
+    async fn save_decisions(&self, _: &str, at: Millis, rule: &str, decisions: &[Decision]) -> Result<(), StoreError> {
         let (rule, decisions) = (rule.to_owned(), decisions.to_vec());
         self.call(move |rows| rows.decide(at, &rule, &decisions)).await
     }
@@ -266,12 +266,12 @@ impl Communities for Linked {
         self.call(|_| ()).await
     }
 
-    async fn unjudged(&self, _: &str, before: Millis, limit: u32) -> Result<Vec<String>, StoreError> {
+    async fn unjudged_accounts(&self, _: &str, before: Millis, limit: u32) -> Result<Vec<String>, StoreError> {
         let waits = move |row: &Row| row.judged_at.is_none() && row.state != Belonging::Seen && row.decided_at < before;
         self.call(move |rows| rows.those(limit, waits)).await
     }
 
-    async fn outdated(&self, _: &str, rule: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+    async fn outdated_accounts(&self, _: &str, rule: &str, limit: u32) -> Result<Vec<String>, StoreError> {
         let rule = rule.to_owned();
         let is_older = move |row: &Row| {
             row.judged_at.is_some() && row.rule.as_ref() != Some(&rule) && row.state != Belonging::Seen
@@ -279,32 +279,44 @@ impl Communities for Linked {
         self.call(move |rows| rows.those(limit, is_older)).await
     }
 
-    async fn size(&self, _: &str, _: Option<Neighbours<'_>>, at: Millis) -> Result<CommunitySize, StoreError> {
+    async fn size(&self, _: &str, _: Option<NetworkPipelines<'_>>, at: Millis) -> Result<CommunitySize, StoreError> {
         self.call(move |_| CommunitySize { at, ..CommunitySize::default() }).await
     }
 
-    async fn note_size(&self, _: &str, _: &CommunitySize) -> Result<(), StoreError> {
+    async fn save_size(&self, _: &str, _: &CommunitySize) -> Result<(), StoreError> {
         self.call(|_| ()).await
     }
 
     // Nobody decides by hand, nobody is followed, and what people look at is not asked for here.
-    async fn decide_by_hand(&self, _: &str, _: Millis, _: &str, _: &str, _: &[HandDecision]) -> Result<(), StoreError> {
+    async fn save_hand_decisions(
+        &self,
+        _: &str,
+        _: Millis,
+        _: &str,
+        _: &str,
+        _: &[HandDecision],
+    ) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn mark(&self, _: &str, _: &[String], _: Mark) -> Result<(), StoreError> {
+    async fn set_mark(&self, _: &str, _: &[String], _: FollowMark) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn marked(&self, _: &[String], _: &[String], _: Mark) -> Result<Vec<String>, StoreError> {
+    async fn accounts_with_mark(&self, _: &[String], _: &[String], _: FollowMark) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
 
-    async fn unwanted(&self, _: &Unwanted<'_>, _: &[String], _: u32) -> Result<Vec<UnwantedPost>, StoreError> {
+    async fn find_unwanted_posts(
+        &self,
+        _: &UnwantedQuery<'_>,
+        _: &[String],
+        _: u32,
+    ) -> Result<Vec<UnwantedPost>, StoreError> {
         Ok(Vec::new())
     }
 
-    async fn growth(&self, _: &str, _: Millis, _: u32) -> Result<Vec<CommunitySize>, StoreError> {
+    async fn past_sizes(&self, _: &str, _: Millis, _: u32) -> Result<Vec<CommunitySize>, StoreError> {
         Ok(Vec::new())
     }
 
@@ -334,7 +346,7 @@ impl Communities for Linked {
         Ok(Vec::new())
     }
 
-    async fn by_reason(&self, _: &str) -> Result<Vec<(String, String, i64)>, StoreError> {
+    async fn count_by_reason(&self, _: &str) -> Result<Vec<(String, String, i64)>, StoreError> {
         Ok(Vec::new())
     }
 }

@@ -11,12 +11,12 @@ use twitter_updater::engine::queue::Place;
 use twitter_updater::ingest::Queued;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::ItemState;
-use twitter_updater::pipelines::media::arrivals::Arrivals;
-use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Stored, Wanted};
-use twitter_updater::pipelines::media::files::Whole;
-use twitter_updater::pipelines::media::handler::{MediaHandler, Retrying};
-use twitter_updater::pipelines::media::hosts::{Hosts, Politeness};
-use twitter_updater::pipelines::refresh::{Mention, Receiver};
+use twitter_updater::pipelines::media::fetch::{Fetch, FetchOutcome, FileRequest, StoredFile};
+use twitter_updater::pipelines::media::files::CompleteFile;
+use twitter_updater::pipelines::media::handler::{MediaHandler, RetryLimits};
+use twitter_updater::pipelines::media::hosts::{HostLimiter, Politeness};
+use twitter_updater::pipelines::media::media_receiver::MediaReceiver;
+use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver};
 use twitter_updater::store::{MediaStore, Posts};
 
 use super::link::LinkedStore;
@@ -46,17 +46,17 @@ fn hash_of(id: &str) -> String {
 }
 
 impl Files {
-    fn take(&self, id: &str, fetched: Fetched) -> Fetched {
+    fn take(&self, id: &str, fetched: FetchOutcome) -> FetchOutcome {
         let state = match &fetched {
-            Fetched::Stored(stored) => {
+            FetchOutcome::Stored(stored) => {
                 self.kept.lock().unwrap().insert(stored.file.sha256.clone());
                 MediaState::Stored
             }
-            Fetched::Gone(_) => MediaState::Gone,
-            Fetched::Refused(_) => MediaState::Refused,
-            Fetched::Doubted { state, .. } => *state,
-            Fetched::Failed { .. } => MediaState::Failed,
-            Fetched::Partly | Fetched::Later(_) | Fetched::Disk(_) => return fetched,
+            FetchOutcome::Gone(_) => MediaState::Gone,
+            FetchOutcome::Refused(_) => MediaState::Refused,
+            FetchOutcome::Unconfirmed { state, .. } => *state,
+            FetchOutcome::Failed { .. } => MediaState::Failed,
+            FetchOutcome::Interrupted | FetchOutcome::Later(_) | FetchOutcome::StorageUnavailable(_) => return fetched,
         };
         self.told.lock().unwrap().entry(id.to_owned()).or_default().insert(state);
         fetched
@@ -65,31 +65,33 @@ impl Files {
 
 impl Provider {
     /// The answer of a medium's host.
-    async fn file(&self, id: &str) -> Fetched {
-        let failed = |why: &str, after| Fetched::Failed { why: why.to_owned(), is_of_host: true, after };
+    async fn file(&self, id: &str) -> FetchOutcome {
+        let failed = |why: &str, after| FetchOutcome::Failed { why: why.to_owned(), is_of_host: true, after };
         match self.mood() {
             Mood::Works => {}
             Mood::Silent => std::future::pending().await,
             Mood::OverCapacity | Mood::Refuses(_) | Mood::Alternates => return failed("HTTP 503", None),
             Mood::Throttles => return failed("HTTP 429", Some(Duration::from_secs(5))),
             Mood::Rubbish => {
-                return Fetched::Doubted { state: MediaState::Refused, why: "a page to sign in".to_owned() };
+                return FetchOutcome::Unconfirmed { state: MediaState::Refused, why: "a page to sign in".to_owned() };
             }
-            Mood::Full => return Fetched::Disk("the folder of media is full".to_owned()),
+            Mood::Full => return FetchOutcome::StorageUnavailable("the folder of media is full".to_owned()),
         }
         let now = self.now();
         let odd_minute = now.div_euclid(60_000) % 2 == 1;
         match self.nature(id).unwrap() {
-            Nature::Withheld => Fetched::Refused("larger than media.max_bytes".to_owned()),
-            Nature::Broken if odd_minute => Fetched::Partly,
-            Nature::GoneAt(since) if now >= since => Fetched::Gone("HTTP 410".to_owned()),
+            Nature::Withheld => FetchOutcome::Refused("larger than media.max_bytes".to_owned()),
+            Nature::Broken if odd_minute => FetchOutcome::Interrupted,
+            Nature::GoneAt(since) if now >= since => FetchOutcome::Gone("HTTP 410".to_owned()),
             Nature::Flaps(turn) if now.div_euclid(turn) % 2 == 1 => failed("HTTP 500", None),
-            Nature::PoisonUntil(until) if now < until => {
-                Fetched::Failed { why: "it broke off after 7 bytes".to_owned(), is_of_host: false, after: None }
-            }
+            Nature::PoisonUntil(until) if now < until => FetchOutcome::Failed {
+                why: "the file broke off after 7 bytes".to_owned(),
+                is_of_host: false,
+                after: None,
+            },
             _ => {
-                let file = Whole { sha256: hash_of(id), bytes: 1_000, kind: "image/png" };
-                Fetched::Stored(Stored { file, is_new: true, is_continued: false, smaller: None })
+                let file = CompleteFile { sha256: hash_of(id), bytes: 1_000, kind: "image/png" };
+                FetchOutcome::Stored(StoredFile { file, is_new: true, is_continued: false, smaller: None })
             }
         }
     }
@@ -99,17 +101,17 @@ impl Provider {
 struct LinkedFetch {
     way: Arc<Way>,
     world: Arc<World>,
-    hosts: Hosts,
+    hosts: HostLimiter,
     killed: Arc<Notify>,
 }
 
 #[async_trait]
 impl Fetch for LinkedFetch {
-    async fn fetch(&self, wanted: Wanted<'_>, within: Duration) -> Fetched {
+    async fn fetch(&self, wanted: FileRequest<'_>, within: Duration) -> FetchOutcome {
         let host = (usize::from(wanted.id.bytes().last().unwrap()) % HOSTS).to_string();
-        let _place = match self.hosts.enter(&host).await {
+        let _place = match self.hosts.acquire(&host).await {
             Ok(place) => place,
-            Err(rest) => return Fetched::Later(rest),
+            Err(rest) => return FetchOutcome::Later(rest),
         };
         let ids = [wanted.id.to_owned()];
         self.world.provider.note_call(self.way.process, &ids);
@@ -120,16 +122,16 @@ impl Fetch for LinkedFetch {
             self.killed.notify_one();
             std::future::pending::<()>().await;
         }
-        let lost = |why| Fetched::Failed { why: format!("{why:?}"), is_of_host: true, after: None };
+        let lost = |why| FetchOutcome::Failed { why: format!("{why:?}"), is_of_host: true, after: None };
         let fetched = answer.unwrap_or_else(lost);
-        if let Fetched::Stored(Stored { file, .. }) = &fetched {
-            let taken = self.world.store.take_file(&file.sha256, 1_000, self.world.provider.now(), 0);
+        if let FetchOutcome::Stored(StoredFile { file, .. }) = &fetched {
+            let taken = self.world.store.reserve_file(&file.sha256, 1_000, self.world.provider.now(), 0);
             taken.await.unwrap();
         }
         match &fetched {
-            Fetched::Failed { is_of_host: true, after, .. } => self.hosts.failed(&host, *after),
-            Fetched::Doubted { .. } => {}
-            _ => self.hosts.answers(&host),
+            FetchOutcome::Failed { is_of_host: true, after, .. } => self.hosts.record_failure(&host, *after),
+            FetchOutcome::Unconfirmed { .. } => {}
+            _ => self.hosts.record_success(&host),
         }
         self.world.files.take(wanted.id, fetched)
     }
@@ -138,13 +140,13 @@ impl Fetch for LinkedFetch {
 /// The handler of media in a process.
 pub fn handler(parts: Parts<'_>, world: &Arc<World>, way: &Arc<Way>, killed: &Arc<Notify>) -> MediaHandler {
     let (first_pause, longest_pause) = PAUSES;
-    let hosts = Hosts::new(Politeness { per_host: 4, first_pause, longest_pause });
+    let hosts = HostLimiter::new(Politeness { per_host: 4, first_pause, longest_pause });
     MediaHandler {
         namespace: NAMESPACE.to_owned(),
         fetcher: Arc::new(LinkedFetch { way: way.clone(), world: world.clone(), hosts, killed: killed.clone() }),
         smaller: |_| Vec::new(),
         store: parts.store,
-        retrying: Retrying { first: first_pause, most: longest_pause, give_up_after: GIVE_UP_AFTER },
+        retrying: RetryLimits { first_delay: first_pause, longest_delay: longest_pause, give_up_after: GIVE_UP_AFTER },
         save_timeout: parts.setup.save_timeout,
         max_deliveries: parts.setup.max_deliveries,
         counters: Arc::default(),
@@ -158,18 +160,10 @@ impl World {
     pub async fn put_in_media(&self, ids: &[String]) {
         let way = Way::new(usize::MAX, self.network.clone());
         let store = Arc::new(LinkedStore { way: way.clone(), store: self.store.clone() });
-        let (starter, arrivals) = (self.starter(&way), Arrivals { namespace: NAMESPACE.to_owned(), store });
+        let (starter, arrivals) = (self.starter(&way), MediaReceiver { namespace: NAMESPACE.to_owned(), store });
         let mention = |id: &String| {
             let medium = Medium { id: id.clone(), url: format!("https://h/{id}"), kind: MediaKind::Photo };
-            let object = Some(serde_json::to_string(&medium).unwrap());
-            Mention {
-                kind: "media",
-                id: id.clone(),
-                from: "1".to_owned(),
-                is_first: true,
-                object,
-                ..Mention::default()
-            }
+            Mention { from: "1".to_owned(), ..Mention::first(id, Arrival::Medium { medium, author: None }) }
         };
         let mentions: Vec<Mention> = ids.iter().map(mention).collect();
         let mentions: Vec<&Mention> = mentions.iter().collect();
@@ -180,7 +174,7 @@ impl World {
             }
         };
         loop {
-            match received.tell(&starter).await {
+            match received.apply(&starter).await {
                 Ok(answers) if !answers.contains(&Queued::Leased) => return,
                 Ok(_) => self.later(&"a worker has it").await,
                 Err(why) => self.later(&why).await,

@@ -6,20 +6,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, ErrorRecords, Fence, Hour, Inbox, Incoming, Inspection, Job,
-    Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RecordedError,
-    RowRange, Sample, Scheduled, Settled, Stats, Verdict, Workers,
+    Administration, Adoption, Claim, ClaimRequest, DeadJob, ErrorRecords, Fence, Hour, Inbox, Incoming, Inspection,
+    Job, Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, PostponeOutcome, PromoteOutcome, Queue, QueueError,
+    RecordedError, RowRange, Sample, ScheduleOutcome, SettleOutcome, Stats, Verdict, Workers,
 };
 use twitter_updater::model::account::{Account, AccountCounts};
 use twitter_updater::model::post::Tweet;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError, Outcome};
 use twitter_updater::quota::{
-    Ask, Budget, ChargedReads, Counted, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period, Used,
+    Budget, CallRecord, ChargedReads, CountedReads, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period,
+    PermitRequest,
 };
 use twitter_updater::store::{
-    self, AccountTotal, Accounts, Bearer, Budgets, Change, CountsAt, DetailsOf, Exhumed, Expired, Learnt, Lifecycle,
-    Listed, Listing, MetricsAt, NewItem, Observation, Posts, Recorded, Saved, Sighting, Signs, Standing, StateCounts,
-    Store, StoreError, StoredAccount, StoredTweet,
+    self, AccountTotal, Accounts, BudgetCorrections, Budgets, Change, CountsAt, DeadResolution, Expiry, HandleBearer,
+    Lifecycle, ListedItem, Listing, MetricsAt, NewItem, Observation, Posts, RecordCounts, SaveCounts, ScheduleInputs,
+    Sighting, Standing, StateCounts, Store, StoreError, StoredAccount, StoredTweet,
 };
 
 use super::network::{Lost, Service, Way};
@@ -62,7 +63,7 @@ impl Jobs for LinkedQueue {
         pass_on!(self.queue.check())
     }
 
-    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
         let jobs = jobs.to_vec();
         pass_on!(self.queue.schedule(jobs))
     }
@@ -82,7 +83,7 @@ impl Jobs for LinkedQueue {
         fence: &Fence,
         verdicts: &[(Job, Verdict)],
         tally: &[(&str, i64)],
-    ) -> Result<Settled, QueueError> {
+    ) -> Result<SettleOutcome, QueueError> {
         let (queue, fence, verdicts) = (self.queue.clone(), fence.clone(), verdicts.to_vec());
         let tally: Vec<(String, i64)> = tally.iter().map(|(counter, by)| ((*counter).to_owned(), *by)).collect();
         let settle = async move {
@@ -92,29 +93,29 @@ impl Jobs for LinkedQueue {
         self.call(settle).await
     }
 
-    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<SettleOutcome, QueueError> {
         let (fence, jobs) = (fence.clone(), jobs.to_vec());
         pass_on!(self.queue.release(fence, jobs))
     }
 
-    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adoption, QueueError> {
         let (queue, token, ids) = (self.queue.clone(), token.to_owned(), ids.to_vec());
         self.call(async move { queue.adopt(&token, &ids, lease).await }).await
     }
 
-    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>, QueueError> {
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<PostponeOutcome>, QueueError> {
         let jobs = jobs.to_vec();
         pass_on!(self.queue.postpone(jobs))
     }
 
-    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<PromoteOutcome>, QueueError> {
         let jobs = jobs.to_vec();
         pass_on!(self.queue.promote(jobs))
     }
 
-    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn revive(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
         let jobs = jobs.to_vec();
-        pass_on!(self.queue.exhume(jobs))
+        pass_on!(self.queue.revive(jobs))
     }
 
     async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
@@ -122,17 +123,17 @@ impl Jobs for LinkedQueue {
         pass_on!(self.queue.forget(ids))
     }
 
-    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+    async fn mark_trial(&self, fence: &Fence) -> Result<bool, QueueError> {
         let fence = fence.clone();
-        pass_on!(self.queue.try_alone(fence))
+        pass_on!(self.queue.mark_trial(fence))
     }
 }
 
 #[async_trait]
 impl Inbox for LinkedQueue {
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+    async fn read_incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
         let (queue, drainer) = (self.queue.clone(), drainer.to_owned());
-        self.call(async move { queue.incoming(&drainer, limit).await }).await
+        self.call(async move { queue.read_incoming(&drainer, limit).await }).await
     }
 
     async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
@@ -145,9 +146,9 @@ impl Inbox for LinkedQueue {
         pass_on!(self.queue.refuse_incoming(members))
     }
 
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+    async fn add_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
         let members = members.to_vec();
-        pass_on!(self.queue.put_incoming(members))
+        pass_on!(self.queue.add_incoming(members))
     }
 }
 
@@ -195,22 +196,22 @@ impl Inspection for LinkedQueue {
         self.call(async move { queue.sample(most).await }).await
     }
 
-    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>, QueueError> {
+    async fn list_dead(&self, rows: RowRange) -> Result<Vec<DeadJob>, QueueError> {
         let queue = self.queue.clone();
-        self.call(async move { queue.dead(rows).await }).await
+        self.call(async move { queue.list_dead(rows).await }).await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
         pass_on!(self.queue.stats())
     }
 
-    async fn due(&self) -> Result<u64, QueueError> {
-        pass_on!(self.queue.due())
+    async fn due_count(&self) -> Result<u64, QueueError> {
+        pass_on!(self.queue.due_count())
     }
 
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+    async fn due_counts_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
         let offsets = offsets.to_vec();
-        pass_on!(self.queue.due_by(offsets))
+        pass_on!(self.queue.due_counts_by(offsets))
     }
 
     async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
@@ -292,7 +293,7 @@ impl Lifecycle for LinkedStore {
         at: Millis,
         way: &store::Way,
         tweets: &[NewItem],
-    ) -> Result<Recorded, StoreError> {
+    ) -> Result<RecordCounts, StoreError> {
         let (store, namespace, tweets) = (self.store.clone(), namespace.to_owned(), tweets.to_vec());
         let way = way.clone();
         self.call(async move { store.record(&namespace, at, &way, &tweets).await }).await
@@ -307,14 +308,14 @@ impl Lifecycle for LinkedStore {
         pass_on!(self.store.standing(namespace, ids))
     }
 
-    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+    async fn mark_dead(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
         let (store, namespace, ids) = (self.store.clone(), namespace.to_owned(), ids.to_vec());
-        self.call(async move { store.bury(&namespace, at, &ids).await }).await
+        self.call(async move { store.mark_dead(&namespace, at, &ids).await }).await
     }
 
-    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+    async fn resolve_dead(&self, namespace: &str, at: Millis, tweets: &[DeadResolution]) -> Result<(), StoreError> {
         let (store, namespace, tweets) = (self.store.clone(), namespace.to_owned(), tweets.to_vec());
-        self.call(async move { store.exhume(&namespace, at, &tweets).await }).await
+        self.call(async move { store.resolve_dead(&namespace, at, &tweets).await }).await
     }
 
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
@@ -328,12 +329,12 @@ impl Lifecycle for LinkedStore {
         of: Listing,
         below: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<Listed>, StoreError> {
+    ) -> Result<Vec<ListedItem>, StoreError> {
         let (store, namespace, below) = (self.store.clone(), namespace.to_owned(), below.map(str::to_owned));
         self.call(async move { store.page(&namespace, of, below.as_deref(), limit).await }).await
     }
 
-    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64, StoreError> {
+    async fn remove(&self, namespace: &str, which: Expiry, ids: &[String]) -> Result<u64, StoreError> {
         let (store, namespace, ids) = (self.store.clone(), namespace.to_owned(), ids.to_vec());
         self.call(async move { store.remove(&namespace, which, &ids).await }).await
     }
@@ -350,11 +351,7 @@ impl Posts for LinkedStore {
         self.store.changes(namespace, id).await
     }
 
-    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
-        self.store.fill_details(details_of).await
-    }
-
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<SaveCounts, StoreError> {
         let (namespace, observations) = (namespace.to_owned(), observations.to_vec());
         pass_on!(self.store.save(namespace, observations))
     }
@@ -388,33 +385,39 @@ impl LinkedLedger {
 
 #[async_trait]
 impl Ledger for LinkedLedger {
-    async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
-        let Ask { expiry, backlog, .. } = *ask;
+    async fn acquire(&self, ask: &PermitRequest<'_>) -> Result<Grant, LedgerError> {
+        let PermitRequest { expiry, backlog, .. } = *ask;
         let (names, endpoint, permit) = (ask.names.to_vec(), ask.endpoint.to_owned(), ask.permit.to_owned());
         let fingerprints = ask.fingerprints.to_vec();
         let ledger = self.ledger.clone();
         let acquire = async move {
             let (names, fingerprints) = (&*names, &*fingerprints);
-            let ask = Ask { names, fingerprints, endpoint: &endpoint, permit: &permit, expiry, backlog };
+            let ask = PermitRequest { names, fingerprints, endpoint: &endpoint, permit: &permit, expiry, backlog };
             ledger.acquire(&ask).await
         };
         self.call(acquire).await
     }
 
-    async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
+    async fn record_call(
+        &self,
+        name: &str,
+        endpoint: &str,
+        permit: &str,
+        used: &CallRecord,
+    ) -> Result<(), LedgerError> {
         let [name, endpoint, permit] = [name, endpoint, permit].map(str::to_owned);
         let used = used.clone();
-        pass_on!(self.ledger.used(name, endpoint, permit, used))
+        pass_on!(self.ledger.record_call(name, endpoint, permit, used))
     }
 
-    async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
+    async fn return_permit(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
         let [name, endpoint, permit] = [name, endpoint, permit].map(str::to_owned);
-        pass_on!(self.ledger.give_back(name, endpoint, permit))
+        pass_on!(self.ledger.return_permit(name, endpoint, permit))
     }
 
-    async fn free(&self, name: &str, fingerprint: &str) -> Result<bool, LedgerError> {
+    async fn unpark(&self, name: &str, fingerprint: &str) -> Result<bool, LedgerError> {
         let (name, fingerprint) = (name.to_owned(), fingerprint.to_owned());
-        pass_on!(self.ledger.free(name, fingerprint))
+        pass_on!(self.ledger.unpark(name, fingerprint))
     }
 
     async fn statuses(
@@ -437,9 +440,9 @@ impl Ledger for LinkedLedger {
         pass_on!(self.ledger.charge(call, charged, budget))
     }
 
-    async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {
+    async fn counted_reads(&self, per: Period) -> Result<CountedReads, LedgerError> {
         let ledger = self.ledger.clone();
-        self.call(async move { ledger.counted(per).await }).await
+        self.call(async move { ledger.counted_reads(per).await }).await
     }
 
     async fn forget(&self, ids: &[String]) -> Result<u64, LedgerError> {
@@ -501,8 +504,8 @@ impl<T: Scripted> Lookup<T> for LinkedLookup {
                 Outcome::Emptied(tweet, why) => Outcome::Emptied(T::of(tweet), why),
                 Outcome::Broken(why) => Outcome::Broken(why),
             };
-            let Answer { outcomes, quota, unsolicited, stranger } = answer;
-            Answer { outcomes: outcomes.into_iter().map(outcome).collect(), quota, unsolicited, stranger }
+            let Answer { outcomes, quota, unsolicited, first_unsolicited } = answer;
+            Answer { outcomes: outcomes.into_iter().map(outcome).collect(), quota, unsolicited, first_unsolicited }
         })
     }
 }
@@ -539,7 +542,7 @@ impl LinkedLookup {
 
 #[async_trait]
 impl Accounts for LinkedStore {
-    async fn save_accounts(&self, namespace: &str, answers: &[Observation<Account>]) -> Result<Saved, StoreError> {
+    async fn save_accounts(&self, namespace: &str, answers: &[Observation<Account>]) -> Result<SaveCounts, StoreError> {
         let (namespace, answers) = (namespace.to_owned(), answers.to_vec());
         pass_on!(self.store.save_accounts(namespace, answers))
     }
@@ -549,9 +552,13 @@ impl Accounts for LinkedStore {
         pass_on!(self.store.record_sightings(namespace, sightings))
     }
 
-    async fn signs(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Signs>>, StoreError> {
+    async fn schedule_inputs(
+        &self,
+        namespace: &str,
+        ids: &[String],
+    ) -> Result<Vec<Option<ScheduleInputs>>, StoreError> {
         let (namespace, ids) = (namespace.to_owned(), ids.to_vec());
-        pass_on!(self.store.signs(namespace, ids))
+        pass_on!(self.store.schedule_inputs(namespace, ids))
     }
 
     async fn post_times(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<Millis>, StoreError> {
@@ -560,16 +567,16 @@ impl Accounts for LinkedStore {
     }
 
     // What people look at is not asked for here.
-    async fn posts_of(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<String>, StoreError> {
-        self.store.posts_of(namespace, id, limit).await
+    async fn newest_posts(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        self.store.newest_posts(namespace, id, limit).await
     }
 
     async fn account(&self, namespace: &str, id: &str) -> Result<Option<StoredAccount>, StoreError> {
         self.store.account(namespace, id).await
     }
 
-    async fn bearers(&self, namespace: &str, handle: &str) -> Result<Vec<Bearer>, StoreError> {
-        self.store.bearers(namespace, handle).await
+    async fn handle_bearers(&self, namespace: &str, handle: &str) -> Result<Vec<HandleBearer>, StoreError> {
+        self.store.handle_bearers(namespace, handle).await
     }
 
     async fn account_changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
@@ -584,14 +591,14 @@ impl Accounts for LinkedStore {
         self.store.account_states(namespace).await
     }
 
-    async fn keep_handles(
+    async fn store_handles(
         &self,
         namespace: &str,
         handles: &[String],
         at: Millis,
         most: u32,
     ) -> Result<bool, StoreError> {
-        self.store.keep_handles(namespace, handles, at, most).await
+        self.store.store_handles(namespace, handles, at, most).await
     }
 
     async fn claim_handles(
@@ -614,8 +621,8 @@ impl Accounts for LinkedStore {
         self.store.settle_handles(namespace, now, resolved, refused).await
     }
 
-    async fn kept_handle(&self, namespace: &str, handle: &str) -> Result<Option<store::KeptHandle>, StoreError> {
-        self.store.kept_handle(namespace, handle).await
+    async fn stored_handle(&self, namespace: &str, handle: &str) -> Result<Option<store::StoredHandle>, StoreError> {
+        self.store.stored_handle(namespace, handle).await
     }
 }
 
@@ -623,13 +630,18 @@ crate::support::media_store::hand_on_media!(LinkedStore, store, pass_on);
 
 #[async_trait]
 impl Budgets for LinkedStore {
-    async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {
+    async fn corrections(&self, namespace: &str) -> Result<Option<BudgetCorrections>, StoreError> {
         let namespace = namespace.to_owned();
-        pass_on!(self.store.learnt(namespace))
+        pass_on!(self.store.corrections(namespace))
     }
 
-    async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool, StoreError> {
+    async fn replace_corrections(
+        &self,
+        namespace: &str,
+        before: Option<Millis>,
+        learnt: &BudgetCorrections,
+    ) -> Result<bool, StoreError> {
         let (service, namespace, learnt) = (self.store.clone(), namespace.to_owned(), *learnt);
-        self.call(async move { service.learn(&namespace, before, &learnt).await }).await
+        self.call(async move { service.replace_corrections(&namespace, before, &learnt).await }).await
     }
 }

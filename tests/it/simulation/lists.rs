@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
-use twitter_updater::model::relation::Side;
+use twitter_updater::model::relation::ListKind;
 use twitter_updater::providers::lookup::{Charge, LookupError, Outcome};
 use twitter_updater::providers::relations::{
     ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations, Unreadable,
 };
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
-    CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListBounds,
-    ListCrawl, ListTotals, MemberAt, NewCrawl, PageSaved, StoreError,
+    CrawlOutcome, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Follow, ListBounds,
+    ListCrawl, ListTotals, MemberAt, NewCrawl, SavedEdges, StoreError,
 };
 
 use super::link::{LinkedLookup, call_of_store};
@@ -64,7 +64,7 @@ fn page(owner: &str, cursor: Option<&str>, at: Millis) -> Option<Members> {
     let rest: Vec<_> = listed(owner, at).into_iter().filter(|(from, _)| *from < below).collect();
     let shown = &rest[..rest.len().min(PAGE)];
     let next = shown.last().filter(|_| rest.len() > PAGE).map(|(from, _)| format!("{from}/{at}"));
-    let members = shown.iter().map(|(_, member)| Member::of(member.to_string())).collect();
+    let members = shown.iter().map(|(_, member)| Member::new(member.to_string())).collect();
     Some(Members { members, next, ..Members::default() })
 }
 
@@ -74,7 +74,7 @@ pub struct LinkedRelations(pub LinkedLookup);
 
 #[async_trait]
 impl Relations for LinkedRelations {
-    fn capabilities(&self, _: Side) -> ListCapabilities {
+    fn capabilities(&self, _: ListKind) -> ListCapabilities {
         ListCapabilities { page_limit: PAGE as u32, charge: Charge::PerCall, endpoint: ENDPOINT }
     }
 
@@ -122,7 +122,12 @@ impl Edges for LinkedEdges {
         call_of_store(&self.way, async move { store.inner.crawl(&namespace, &owner).await }).await
     }
 
-    async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>, StoreError> {
+    async fn save_edges(
+        &self,
+        namespace: &str,
+        owner: &str,
+        page: &EdgePage,
+    ) -> Result<Option<SavedEdges>, StoreError> {
         let (store, namespace, owner) = (self.store.clone(), namespace.to_owned(), owner.to_owned());
         let page = page.clone();
         call_of_store(&self.way, async move {
@@ -140,7 +145,7 @@ impl Edges for LinkedEdges {
         (number, cursor): (i64, Option<&str>),
         at: Millis,
         end: End,
-    ) -> Result<Option<Ended>, StoreError> {
+    ) -> Result<Option<CrawlOutcome>, StoreError> {
         let (store, namespace, owner) = (self.store.clone(), namespace.to_owned(), owner.to_owned());
         let cursor = cursor.map(str::to_owned);
         call_of_store(&self.way, async move {
@@ -195,8 +200,8 @@ impl Edges for LinkedEdges {
         self.store.inner.follows_among(network, ids, at).await
     }
 
-    async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>, StoreError> {
-        self.store.inner.forgotten(network, limit).await
+    async fn accounts_to_forget(&self, network: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        self.store.inner.accounts_to_forget(network, limit).await
     }
 
     async fn forget_edges(&self, network: &str, account: &str) -> Result<u64, StoreError> {

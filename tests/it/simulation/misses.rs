@@ -14,8 +14,8 @@ use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::ingest::Drain;
 use twitter_updater::model::post::Ingested;
 use twitter_updater::model::post::{ItemState, TweetId};
-use twitter_updater::ops::report::plan::{Fill, Flow};
-use twitter_updater::pipelines::refresh::wave::{Wave, last_wave};
+use twitter_updater::ops::report::plan::{Flow, RequestFill};
+use twitter_updater::pipelines::refresh::mass_miss_alert::{MassMissAlert, last_alert};
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::store::Posts;
 
@@ -132,8 +132,8 @@ impl System {
         self.world.setup.ages.lane(created_at(id), at).cloned()
     }
 
-    async fn wave(&self) -> Option<Wave> {
-        last_wave(&self.world.queue.minutes(MINUTES_KEPT).await.unwrap())
+    async fn wave(&self) -> Option<MassMissAlert> {
+        last_alert(&self.world.queue.minutes(MINUTES_KEPT).await.unwrap())
     }
 
     async fn stop(self) -> Arc<World> {
@@ -273,7 +273,7 @@ impl<S: tracing::Subscriber> Layer<S> for Alarms {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let mut message = Message::default();
         event.record(&mut message);
-        if *event.metadata().level() == tracing::Level::WARN && message.0.starts_with("a wave of misses") {
+        if *event.metadata().level() == tracing::Level::WARN && message.0.starts_with("mass-miss alert") {
             self.at.lock().unwrap().push(self.world.now());
         }
     }
@@ -287,7 +287,7 @@ fn calls_a_minute(system: &System, limit: usize) -> f64 {
         flows.entry(interval_s as Millis).or_insert(Flow { rate: 0.0, interval_s, visits: 1.0 }).rate +=
             1.0 / interval_s;
     }
-    let fill = Fill { limit, ..Fill::of(capabilities(), Duration::from_millis(BUFFER_TTL as u64), 0.1) };
+    let fill = RequestFill { limit, ..RequestFill::new(capabilities(), Duration::from_millis(BUFFER_TTL as u64), 0.1) };
     60.0 * fill.requests_per_second(&flows.into_values().collect::<Vec<_>>())
 }
 

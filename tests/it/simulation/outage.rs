@@ -81,7 +81,7 @@ impl<S: tracing::Subscriber> Layer<S> for Steps {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        if fields.message == "works again" {
+        if fields.message == "the service works again" {
             self.ends.fetch_add(1, Ordering::Relaxed);
         }
         if !fields.message.contains("backing off") {
@@ -187,7 +187,7 @@ fn survives(what: &str, begins: impl Fn(&World), ends: impl Fn(&World)) {
 
         // The order of what is served is watched claim by claim: lateness ÷ patience (`WatchedQueue`).
         let served = world.queue.claimed().len();
-        while world.queue.inner.due().await.unwrap() > 100 {
+        while world.queue.inner.due_count().await.unwrap() > 100 {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         let caught_up = world.now() - back;

@@ -14,17 +14,17 @@ use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{DUE_SLACK, Workers};
 use twitter_updater::engine::schedule::visits::classes;
-use twitter_updater::engine::worker::{Handler, Handling, Worker};
+use twitter_updater::engine::worker::{Handler, HandlerKind, Worker};
 use twitter_updater::model::post::Weights;
-use twitter_updater::model::relation::Side;
+use twitter_updater::model::relation::ListKind;
 use twitter_updater::pipelines::blame::Evidence;
 use twitter_updater::pipelines::posts::PostJudge;
 use twitter_updater::pipelines::profiles::ProfileJudge;
-use twitter_updater::pipelines::refresh::wave::Wave;
-use twitter_updater::pipelines::refresh::{Judge, Refresher, Suspicions};
-use twitter_updater::pipelines::relations::handler::{Bounds, ListReader, Unanswered};
-use twitter_updater::pipelines::relations::members::Recruits;
-use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
+use twitter_updater::pipelines::refresh::mass_miss_alert::MassMissAlert;
+use twitter_updater::pipelines::refresh::{FailureTracker, Judge, Refresher};
+use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListReader, UnansweredLists};
+use twitter_updater::pipelines::relations::member_collector::MemberCollector;
+use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
 use twitter_updater::pipelines::visits::handler::Visitor;
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::relations::Relations;
@@ -125,7 +125,7 @@ pub struct Parts<'a> {
     pub store: Arc<LinkedStore>,
     credentials: Arc<Credentials>,
     metrics: Arc<Metrics>,
-    wave: Reloadable<Option<Wave>>,
+    wave: Reloadable<Option<MassMissAlert>>,
 }
 
 impl Parts<'_> {
@@ -144,7 +144,7 @@ impl Parts<'_> {
             metrics: self.metrics,
             wave: self.wave,
             fan_out: Vec::new(),
-            suspicions: Suspicions::default(),
+            failure_tracker: FailureTracker::default(),
         })
     }
 }
@@ -156,28 +156,28 @@ impl Parts<'_> {
             metrics: Arc::default(),
             namespace: NAMESPACE.to_owned(),
             accounts: "profiles:twitter".to_owned(),
-            side: Side::Followers,
+            side: ListKind::Followers,
             relations,
             store: self.store.clone(),
             edges,
             credentials: self.credentials,
             visits: self.setup.visits(),
-            bounds: Bounds { known_tail: 3, complete_every: 100_000, longest: 0, shrink: 1.0, page: 0 },
+            bounds: CrawlBounds { known_tail: 3, complete_every: 100_000, longest: 0, shrink: 1.0, page: 0 },
             unavailable: self.setup.unavailable(),
             max_deliveries: self.setup.max_deliveries,
             call_timeout: self.setup.lookup_timeout,
             save_timeout: self.setup.save_timeout,
             counters: Arc::default(),
-            unanswered: Unanswered::default(),
+            unanswered: UnansweredLists::default(),
             evidence: Evidence::default(),
-            recruits: Recruits {
+            member_collector: MemberCollector {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),
                 store: self.store,
-                side: Side::Followers,
-                profiles: 0,
-                communities: 0,
-                within: self.setup.save_timeout,
+                side: ListKind::Followers,
+                profile_limit: 0,
+                community_limit: 0,
+                time_limit: self.setup.save_timeout,
                 metrics: self.metrics,
             },
         })
@@ -193,14 +193,14 @@ impl Parts<'_> {
             pages: 3,
             starter: linked.starter(),
             way: "visit",
-            keeps_old: true,
+            stores_old: true,
             positions: Arc::new(linked.clone()),
             credentials: self.credentials,
             call_timeout: self.setup.lookup_timeout,
             save_timeout: self.setup.save_timeout,
             longest: visits::LONGEST,
             polls: Arc::default(),
-            in_common: InCommon::new([NAMESPACE.to_owned()]),
+            shared_state: SharedState::new([NAMESPACE.to_owned()]),
         };
         Arc::new(Visitor {
             namespace: NAMESPACE.to_owned(),
@@ -214,7 +214,7 @@ impl Parts<'_> {
             unavailable: self.setup.unavailable(),
             shortest: visits::SHORTEST,
             max_deliveries: self.setup.max_deliveries,
-            telling: None,
+            evidence_sender: None,
         })
     }
 }
@@ -224,7 +224,7 @@ fn worker(
     way: &Arc<Way>,
     stop: &Stop,
     killed: &Arc<Notify>,
-    wave: Reloadable<Option<Wave>>,
+    wave: Reloadable<Option<MassMissAlert>>,
 ) -> Worker {
     let setup = &world.setup;
     let credential = |at| Credential { name: format!("c{at}"), kind: CredentialKind::Anonymous };
@@ -245,7 +245,7 @@ fn worker(
         metrics: metrics.clone(),
         wave,
     };
-    let metered = |handler| Handling::Metered(handler, credentials);
+    let metered = |handler| HandlerKind::Metered(handler, credentials);
     let handling = match setup.items {
         // The retweets are the moment of the answer, which says nothing of what happens at a post.
         Items::Posts => metered(parts.refresher(
@@ -253,13 +253,13 @@ fn worker(
             PostJudge { weights: Weights { retweets: 0.0, ..Weights::default() }, ..PostJudge::default() },
         )),
         Items::Accounts => metered(parts.refresher(Arc::new(lookup), ProfileJudge { schedule: setup.by_silence() })),
-        Items::Media => Handling::Free(Arc::new(files::handler(parts, world, way, killed))),
+        Items::Media => HandlerKind::Unmetered(Arc::new(files::handler(parts, world, way, killed))),
         Items::Lists => {
             let edges = Arc::new(LinkedEdges { way: way.clone(), store: world.store.clone() });
             metered(parts.list_reader(Arc::new(LinkedRelations(lookup)), edges))
         }
         Items::Visits => metered(parts.visitor(lookup, &visits::Linked::new(way, world))),
-        Items::Community => Handling::Free(Arc::new(communities::handler(parts, world, way))),
+        Items::Community => HandlerKind::Unmetered(Arc::new(communities::handler(parts, world, way))),
     };
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     Worker {
@@ -267,7 +267,7 @@ fn worker(
         queue,
         handling,
         claims: setup.claims.into(),
-        early: setup.learnt().map_or(0.0, |adaptive| adaptive.early()).into(),
+        early: setup.learnt().map_or(0.0, |adaptive| adaptive.max_earliness()).into(),
         concurrency: setup.slots.into(),
         metrics,
         health: Arc::default(),

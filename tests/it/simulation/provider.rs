@@ -7,7 +7,7 @@ use std::time::Duration;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::base::random;
 use twitter_updater::model::post::{Metrics, Tweet, TweetId};
-use twitter_updater::providers::lookup::Strangers;
+use twitter_updater::providers::lookup::UnsolicitedObjects;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota};
 
 use super::watch::{Log, names};
@@ -237,10 +237,10 @@ impl Provider {
             return Err(LookupError::BadRequest("HTTP 400".to_owned()));
         }
         let left_out = self.inner.lock().unwrap().left_out;
-        let is_left_out = || left_out > 0.0 && random::share() < left_out;
+        let is_left_out = || left_out > 0.0 && random::fraction() < left_out;
         let outcome = |id: &String| if is_left_out() { Outcome::Unavailable } else { self.outcome(id) };
         let outcomes = ids.iter().map(outcome).collect();
-        Ok(Answer::new(outcomes, Some(quota), Strangers::default()))
+        Ok(Answer::new(outcomes, Some(quota), UnsolicitedObjects::default()))
     }
 
     /// Counts a call; `Err` when the window is used up.

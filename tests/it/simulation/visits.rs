@@ -14,14 +14,14 @@ use twitter_updater::engine::queue::{Lane, Place};
 use twitter_updater::engine::schedule::visits::coefficients::Coefficients;
 use twitter_updater::engine::schedule::visits::{Options, Visits};
 use twitter_updater::engine::schedule::{Schedule, Schedules};
-use twitter_updater::ingest::{Lanes, Rebuild, Starter};
+use twitter_updater::ingest::{LaneChooser, Rebuild, Starter};
 use twitter_updater::model::post::{Tweet, TweetId};
 use twitter_updater::model::provider::Provider as Network;
-use twitter_updater::pipelines::visits::handler::Accounts;
+use twitter_updater::pipelines::visits::handler::AccountTimelineBuilder;
 use twitter_updater::providers::lookup::{LookupError, Outcome};
 use twitter_updater::providers::since::{IdLayout, Reading};
-use twitter_updater::providers::source::{Source, Written};
-use twitter_updater::providers::timeline::{Ask, More, Page, Post, Rules, Timeline};
+use twitter_updater::providers::source::{Source, SourceKeys};
+use twitter_updater::providers::timeline::{NextPage, Page, Post, Rules, Timeline, TimelineRequest};
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
     FollowList, FollowedAccount, Lifecycle, Part, Positions, SavedPage, SavedSource, SourceGap, SourceRow,
@@ -65,7 +65,10 @@ pub fn schedule() -> Visits {
 /// The lanes in which they wait.
 pub fn lanes() -> Vec<Lane> {
     let schedule = schedule();
-    (millis(SHORTEST)..=millis(LONGEST)).step_by(1_000).filter_map(|interval| schedule.lane_of(interval)).collect()
+    (millis(SHORTEST)..=millis(LONGEST))
+        .step_by(1_000)
+        .filter_map(|interval| schedule.lane_for_interval(interval))
+        .collect()
 }
 
 /// When an account makes a post, in that time: each has an interval of its own.
@@ -90,10 +93,10 @@ struct LinkedTimeline {
 #[async_trait]
 impl Timeline for LinkedTimeline {
     fn rules(&self) -> Rules {
-        Rules::of(ENDPOINT, IdLayout::TWITTER, 1_000, PAGE)
+        Rules::new(ENDPOINT, IdLayout::TWITTER, 1_000, PAGE)
     }
 
-    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+    async fn page(&self, ask: &TimelineRequest, credential: &Credential) -> Result<Page, LookupError> {
         let (account, ask, sent_at, watch) = (self.account.clone(), ask.clone(), wall_ms(), Stopwatch::start());
         let read = move |provider: &Provider| {
             let mut ids = made(&account, ORIGIN - 300_000, provider.now());
@@ -110,7 +113,7 @@ impl Timeline for LinkedTimeline {
         };
         let reading = Reading { sent_at, took: watch.elapsed_ms() + 1, date: None };
         let posts = ids.into_iter().map(post).collect();
-        Ok(Page { posts, broken: 0, misdated: 0, more: More::Unsaid, reading, quota: answer.quota })
+        Ok(Page { posts, broken: 0, misdated: 0, more: NextPage::Unstated, reading, quota: answer.quota })
     }
 }
 
@@ -127,14 +130,14 @@ impl Linked {
     }
 
     /// The timelines of accounts.
-    pub fn timelines(lookup: LinkedLookup) -> Accounts {
+    pub fn timelines(lookup: LinkedLookup) -> AccountTimelineBuilder {
         let lookup = Arc::new(lookup);
-        let build = move |_: &Network, written: &Written, _: Duration| {
+        let build = move |_: &Network, written: &SourceKeys, _: Duration| {
             let account = written.iter().find(|(key, _)| *key != "kind").map(|(_, account)| account.clone()).unwrap();
             let timeline = LinkedTimeline { account: account.clone(), lookup: lookup.clone() };
             Ok(Source { timeline: Arc::new(timeline), query: Some(account) })
         };
-        Accounts { provider: Network::Twitter, build: Box::new(build), k: Duration::ZERO }
+        AccountTimelineBuilder { provider: Network::Twitter, build: Box::new(build), k: Duration::ZERO }
     }
 
     /// Takes the posts.
@@ -149,19 +152,19 @@ impl Linked {
 
 #[async_trait]
 impl Positions for Linked {
-    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
+    async fn saved_source(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
         let (world, namespace, source) = (self.world.clone(), namespace.to_owned(), source.to_owned());
-        call_of_store(&self.way, async move { world.found.positions.saved(&namespace, &source).await }).await
+        call_of_store(&self.way, async move { world.found.positions.saved_source(&namespace, &source).await }).await
     }
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool, StoreError> {
         let (world, namespace, source) = (self.world.clone(), namespace.to_owned(), source.to_owned());
-        let SavedPage { at, brought, followed_at, .. } = *page;
+        let SavedPage { at, has_new_posts, followed_at, .. } = *page;
         let gaps = page.gaps.to_vec();
         let (position, notes) = (page.position.to_owned(), page.notes.map(str::to_owned));
         call_of_store(&self.way, async move {
             let (position, gaps, notes) = (&*position, &*gaps, notes.as_deref());
-            let page = SavedPage { at, position, gaps, brought, notes, followed_at };
+            let page = SavedPage { at, position, gaps, has_new_posts, notes, followed_at };
             let saved = world.found.positions.save_page(&namespace, &source, &page).await?;
             world.store.note_page(&source, format_args!("{position}"));
             Ok(saved)
@@ -176,7 +179,7 @@ impl Positions for Linked {
             .await
     }
 
-    async fn is_another_read(
+    async fn was_another_source_read(
         &self,
         namespaces: &[String],
         (namespace, source): (&str, &str),
@@ -185,7 +188,7 @@ impl Positions for Linked {
         let (world, namespaces) = (self.world.clone(), namespaces.to_vec());
         let (namespace, source) = (namespace.to_owned(), source.to_owned());
         call_of_store(&self.way, async move {
-            world.found.positions.is_another_read(&namespaces, (&namespace, &source), within).await
+            world.found.positions.was_another_source_read(&namespaces, (&namespace, &source), within).await
         })
         .await
     }
@@ -211,7 +214,7 @@ impl FollowList for Linked {
         Ok(Vec::new())
     }
 
-    async fn follow_for(
+    async fn follow_for_community(
         &self,
         _: &str,
         _: Millis,
@@ -222,7 +225,14 @@ impl FollowList for Linked {
         Ok(Vec::new())
     }
 
-    async fn unfollow_for(&self, _: &str, _: Millis, _: &[String], _: &str, _: &[String]) -> Result<(), StoreError> {
+    async fn unfollow_for_community(
+        &self,
+        _: &str,
+        _: Millis,
+        _: &[String],
+        _: &str,
+        _: &[String],
+    ) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -231,7 +241,7 @@ impl FollowList for Linked {
         call_of_store(&self.way, async move { Ok(vec![Some(0); count]) }).await
     }
 
-    async fn move_to(&self, _: &str, _: Part, _: &[String]) -> Result<(), StoreError> {
+    async fn move_to_part(&self, _: &str, _: Part, _: &[String]) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -279,7 +289,7 @@ pub async fn check(world: &World, ids: &[String]) {
     let rebuild = Rebuild {
         queue: world.found.posts.clone(),
         store: world.store.clone(),
-        lanes: Lanes { schedule: Reloadable::new(world.setup.ages.clone()).into(), ..lanes },
+        lanes: LaneChooser { schedule: Reloadable::new(world.setup.ages.clone()).into(), ..lanes },
         lease: world.setup.claims.lease,
         rate: 10_000,
         retry: RetryPolicy::default(),

@@ -10,14 +10,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, ErrorRecords, Fence, Hour, Inbox, Incoming,
-    Inspection, Job, Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, QueueError,
-    RecordedError, RowRange, Sample, Scheduled, Settled, Stats, Verdict, Workers,
+    Administration, Adoption, Batch, Claim, ClaimRequest, DeadJob, ErrorRecords, Fence, Hour, Inbox, Incoming,
+    Inspection, Job, Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, PostponeOutcome, PromoteOutcome, QueueError,
+    RecordedError, RowRange, Sample, ScheduleOutcome, SettleOutcome, Stats, Verdict, Workers,
 };
 use twitter_updater::model::post::ItemState;
 use twitter_updater::store::{
-    Accounts as _, Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt,
-    NewItem, Observation, Posts, Recorded, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Accounts as _, BudgetCorrections, Budgets, Change, DeadResolution, Expiry, Lifecycle, ListedItem, Listing,
+    MetricsAt, NewItem, Observation, Posts, RecordCounts, SaveCounts, Standing, StateCounts, StoreError, StoredTweet,
+    Way,
 };
 
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -158,8 +159,8 @@ impl WatchedStore {
         &self,
         namespace: &str,
         observations: &[Observation<I>],
-        save: impl Future<Output = Result<Saved, StoreError>>,
-    ) -> Result<Saved, StoreError> {
+        save: impl Future<Output = Result<SaveCounts, StoreError>>,
+    ) -> Result<SaveCounts, StoreError> {
         let now = self.log.clock.now();
         let mut before = Vec::new();
         for seen in observations {
@@ -192,9 +193,9 @@ impl WatchedStore {
 
 #[async_trait]
 impl Lifecycle for WatchedStore {
-    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
-        self.log.note(format_args!("bury {} in the store", names(ids.iter().map(|(id, _)| id))));
-        self.inner.bury(namespace, at, ids).await
+    async fn mark_dead(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+        self.log.note(format_args!("mark {} dead in the store", names(ids.iter().map(|(id, _)| id))));
+        self.inner.mark_dead(namespace, at, ids).await
     }
 
     async fn migrate(&self) -> Result<(), StoreError> {
@@ -205,7 +206,13 @@ impl Lifecycle for WatchedStore {
         self.inner.check().await
     }
 
-    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewItem]) -> Result<Recorded, StoreError> {
+    async fn record(
+        &self,
+        namespace: &str,
+        at: Millis,
+        way: &Way,
+        tweets: &[NewItem],
+    ) -> Result<RecordCounts, StoreError> {
         self.log.note(format_args!("record {}", names(tweets.iter().map(|tweet| &tweet.id))));
         for NewItem { id, next_due, .. } in tweets {
             if next_due.is_some() && self.state(namespace, id).await == Some(ItemState::Ended) {
@@ -223,8 +230,8 @@ impl Lifecycle for WatchedStore {
         self.inner.standing(namespace, ids).await
     }
 
-    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
-        self.inner.exhume(namespace, at, tweets).await
+    async fn resolve_dead(&self, namespace: &str, at: Millis, tweets: &[DeadResolution]) -> Result<(), StoreError> {
+        self.inner.resolve_dead(namespace, at, tweets).await
     }
 
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
@@ -237,11 +244,11 @@ impl Lifecycle for WatchedStore {
         of: Listing,
         below: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<Listed>, StoreError> {
+    ) -> Result<Vec<ListedItem>, StoreError> {
         self.inner.page(namespace, of, below, limit).await
     }
 
-    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64, StoreError> {
+    async fn remove(&self, namespace: &str, which: Expiry, ids: &[String]) -> Result<u64, StoreError> {
         self.inner.remove(namespace, which, ids).await
     }
 
@@ -252,16 +259,12 @@ impl Lifecycle for WatchedStore {
 
 #[async_trait]
 impl Posts for WatchedStore {
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<SaveCounts, StoreError> {
         self.watched(namespace, observations, self.inner.save(namespace, observations)).await
     }
 
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
         self.inner.changes(namespace, id).await
-    }
-
-    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
-        self.inner.fill_details(details_of).await
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
@@ -417,7 +420,7 @@ impl WatchedQueue {
             Verdict::Finish if state != Some(ItemState::Ended) => {
                 self.log.wrong(format_args!("{id} is finished, and the store says {state:?}"));
             }
-            Verdict::Bury { .. } if state != Some(ItemState::Dead) => {
+            Verdict::MarkDead { .. } if state != Some(ItemState::Dead) => {
                 self.log.wrong(format_args!("{id} is buried, and the store says {state:?}"));
             }
             _ => {}
@@ -431,10 +434,10 @@ impl WatchedQueue {
             _ => drop(books.deliveries.remove(id)),
         }
         books.counts.finished += u64::from(*verdict == Verdict::Finish);
-        books.counts.buried += u64::from(matches!(verdict, Verdict::Bury { .. }));
+        books.counts.buried += u64::from(matches!(verdict, Verdict::MarkDead { .. }));
     }
 
-    fn check_settled(&self, settled: Settled, expected: u64) {
+    fn check_settled(&self, settled: SettleOutcome, expected: u64) {
         if settled.settled != expected {
             self.log.wrong(format_args!("{settled:?}, and the claim held {expected} of them"));
         }
@@ -450,7 +453,7 @@ impl Jobs for WatchedQueue {
         self.inner.namespace()
     }
 
-    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
         let answers = self.inner.schedule(jobs).await?;
         self.log.note(format_args!("schedule {}: {answers:?}", names(jobs.iter().map(|job| &job.id))));
         Ok(answers)
@@ -471,7 +474,7 @@ impl Jobs for WatchedQueue {
         fence: &Fence,
         verdicts: &[(Job, Verdict)],
         tally: &[(&str, i64)],
-    ) -> Result<Settled, QueueError> {
+    ) -> Result<SettleOutcome, QueueError> {
         let now = self.inner.now();
         let settled = self.inner.settle(fence, verdicts, tally).await?;
         let ids = names(verdicts.iter().map(|(job, _)| &job.id));
@@ -487,7 +490,7 @@ impl Jobs for WatchedQueue {
         Ok(settled)
     }
 
-    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<SettleOutcome, QueueError> {
         let now = self.inner.now();
         let released = self.inner.release(fence, jobs).await?;
         self.log.note(format_args!("{} releases {}: {released:?}", fence.token, names(jobs.iter().map(|job| &job.id))));
@@ -501,11 +504,11 @@ impl Jobs for WatchedQueue {
         self.inner.check().await
     }
 
-    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adoption, QueueError> {
         let adopted = self.inner.adopt(token, ids, lease).await?;
         self.log.note(format_args!("{token} adopts {}: {:?}", names(ids.iter()), adopted.answers));
         let mut books = self.books();
-        for (id, _) in ids.iter().zip(&adopted.answers).filter(|(_, answer)| **answer == Scheduled::Scheduled) {
+        for (id, _) in ids.iter().zip(&adopted.answers).filter(|(_, answer)| **answer == ScheduleOutcome::Scheduled) {
             let deadline = adopted.fence.deadline;
             if let Some(fence) = books.held.insert(id.clone(), deadline).filter(|fence| *fence != deadline) {
                 self.log.wrong(format_args!("{id} is adopted while another holds it until {fence}"));
@@ -515,35 +518,36 @@ impl Jobs for WatchedQueue {
         Ok(adopted)
     }
 
-    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>, QueueError> {
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<PostponeOutcome>, QueueError> {
         self.inner.postpone(jobs).await
     }
 
-    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<PromoteOutcome>, QueueError> {
         let answers = self.inner.promote(jobs).await?;
         self.log.note(format_args!("promote {}: {answers:?}", names(jobs.iter().map(|job| &job.id))));
-        let promoted = answers.iter().filter(|answer| matches!(answer, Promoted::Moved | Promoted::Noted)).count();
+        let promoted =
+            answers.iter().filter(|answer| matches!(answer, PromoteOutcome::Moved | PromoteOutcome::Noted)).count();
         self.books().counts.promoted += promoted as u64;
         Ok(answers)
     }
 
-    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
-        self.inner.exhume(jobs).await
+    async fn revive(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
+        self.inner.revive(jobs).await
     }
 
     async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
         self.inner.forget(ids).await
     }
 
-    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
-        self.inner.try_alone(fence).await
+    async fn mark_trial(&self, fence: &Fence) -> Result<bool, QueueError> {
+        self.inner.mark_trial(fence).await
     }
 }
 
 #[async_trait]
 impl Inbox for WatchedQueue {
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-        self.inner.incoming(drainer, limit).await
+    async fn read_incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        self.inner.read_incoming(drainer, limit).await
     }
 
     async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
@@ -554,8 +558,8 @@ impl Inbox for WatchedQueue {
         self.inner.refuse_incoming(members).await
     }
 
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
-        self.inner.put_incoming(members).await
+    async fn add_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        self.inner.add_incoming(members).await
     }
 }
 
@@ -597,20 +601,20 @@ impl Inspection for WatchedQueue {
         self.inner.sample(most).await
     }
 
-    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>, QueueError> {
-        self.inner.dead(rows).await
+    async fn list_dead(&self, rows: RowRange) -> Result<Vec<DeadJob>, QueueError> {
+        self.inner.list_dead(rows).await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
         self.inner.stats().await
     }
 
-    async fn due(&self) -> Result<u64, QueueError> {
-        self.inner.due().await
+    async fn due_count(&self) -> Result<u64, QueueError> {
+        self.inner.due_count().await
     }
 
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
-        self.inner.due_by(offsets).await
+    async fn due_counts_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        self.inner.due_counts_by(offsets).await
     }
 
     async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
@@ -654,11 +658,16 @@ crate::support::media_store::hand_on_media!(WatchedStore, inner);
 
 #[async_trait]
 impl Budgets for WatchedStore {
-    async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {
-        self.inner.learnt(namespace).await
+    async fn corrections(&self, namespace: &str) -> Result<Option<BudgetCorrections>, StoreError> {
+        self.inner.corrections(namespace).await
     }
 
-    async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool, StoreError> {
-        self.inner.learn(namespace, before, learnt).await
+    async fn replace_corrections(
+        &self,
+        namespace: &str,
+        before: Option<Millis>,
+        learnt: &BudgetCorrections,
+    ) -> Result<bool, StoreError> {
+        self.inner.replace_corrections(namespace, before, learnt).await
     }
 }

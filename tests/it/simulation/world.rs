@@ -9,19 +9,19 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::config::VisitOrder;
 use twitter_updater::engine::lane::Order;
-use twitter_updater::engine::queue::{Jobs, Lane, NewJob, QueueError, Scheduled};
+use twitter_updater::engine::queue::{Jobs, Lane, NewJob, QueueError, ScheduleOutcome};
 use twitter_updater::engine::schedule::adaptive::budget::Normaliser;
 use twitter_updater::engine::schedule::adaptive::model::Model;
 use twitter_updater::engine::schedule::adaptive::{Adaptive, Options};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::schedule::{Known, Schedule, Schedules};
+use twitter_updater::engine::schedule::{Schedule, ScheduledItem, Schedules};
 use twitter_updater::engine::worker::ClaimSettings;
-use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
+use twitter_updater::ingest::{LaneChooser, Rebuild, Refresh, Starter};
 use twitter_updater::model::post::TweetId;
-use twitter_updater::pipelines::media::schedule::FreshFirst;
-use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
+use twitter_updater::pipelines::media::schedule::FreshFirstSchedule;
+use twitter_updater::pipelines::profiles::schedule::{Intervals, SilenceSchedule};
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
-use twitter_updater::pipelines::relations::schedule::Visits;
+use twitter_updater::pipelines::relations::schedule::VisitSchedule;
 use twitter_updater::store::{self, Lifecycle, NewItem, StoreError};
 
 use crate::support::memory_ledger::MemoryLedger;
@@ -117,21 +117,21 @@ impl Setup {
     }
 
     /// When accounts are due: by minutes of silence, and none later than the oldest posts.
-    pub fn by_silence(&self) -> BySilence {
+    pub fn by_silence(&self) -> SilenceSchedule {
         let seconds = Duration::from_secs;
         let (active, idle, frozen) = (seconds(30), seconds(60), seconds(90));
         let intervals = Intervals { active, idle, frozen, idle_after: seconds(60), freeze_after: seconds(180) };
-        BySilence::new(intervals, self.confirm())
+        SilenceSchedule::new(intervals, self.confirm())
     }
 
     /// The lane of accounts that are missing for the first time.
     fn confirm(&self) -> Lane {
-        Lane::new("confirm", Duration::from_secs(5)).in_tier(1)
+        Lane::new("confirm", Duration::from_secs(5)).with_tier(1)
     }
 
     /// When lists are visited.
-    pub fn visits(&self) -> Visits {
-        Visits { order: VisitOrder::Tiers, revisit: Duration::from_secs(60) }
+    pub fn visits(&self) -> VisitSchedule {
+        VisitSchedule { order: VisitOrder::Tiers, revisit: Duration::from_secs(60) }
     }
 
     /// When the items are due.
@@ -140,7 +140,7 @@ impl Setup {
             (Items::Accounts, _) => Reloadable::new(Arc::new(self.by_silence()) as Arc<dyn Schedule>).into(),
             (Items::Media, _) => {
                 let first_delay = files::PAUSES.0;
-                Reloadable::new(Arc::new(FreshFirst { first_delay }) as Arc<dyn Schedule>).into()
+                Reloadable::new(Arc::new(FreshFirstSchedule { first_delay }) as Arc<dyn Schedule>).into()
             }
             (Items::Lists, _) => Reloadable::new(Arc::new(self.visits()) as Arc<dyn Schedule>).into(),
             (Items::Visits, _) => Reloadable::new(Arc::new(visits::schedule()) as Arc<dyn Schedule>).into(),
@@ -156,14 +156,14 @@ impl Setup {
         match self.items {
             Items::Posts | Items::Media | Items::Community => of_posts,
             Items::Accounts => UnavailableSettings {
-                lane: of_posts.lane.in_tier(1),
+                lane: of_posts.lane.with_tier(1),
                 limit: u32::MAX,
                 confirm: Some(self.confirm()),
                 ..of_posts
             },
-            Items::Visits => UnavailableSettings { lane: of_posts.lane.in_tier(1), limit: u32::MAX, ..of_posts },
+            Items::Visits => UnavailableSettings { lane: of_posts.lane.with_tier(1), limit: u32::MAX, ..of_posts },
             Items::Lists => UnavailableSettings {
-                lane: of_posts.lane.ordered(Order::OldestFirst).in_tier(3),
+                lane: of_posts.lane.with_order(Order::OldestFirst).with_tier(3),
                 limit: u32::MAX,
                 ..of_posts
             },
@@ -225,7 +225,7 @@ impl World {
 
     /// What brings lookups forward, as the process at the end of that way has it.
     pub fn refresh(&self, way: &Arc<Way>) -> Refresh {
-        let lanes = Lanes {
+        let lanes = LaneChooser {
             schedule: self.setup.schedule(),
             unavailable: self.setup.unavailable().lane,
             id_date: Arc::new(Provider::created_at),
@@ -271,11 +271,11 @@ impl World {
         ids: &[String],
         delay: &impl Fn(&Lane) -> Millis,
     ) -> Result<(), String> {
-        let (now, schedule) = (self.now(), self.setup.schedule().in_force());
+        let (now, schedule) = (self.now(), self.setup.schedule().current_schedule());
         let (mut tweets, mut jobs) = (Vec::new(), Vec::new());
         for id in ids {
             let created_at = TweetId::parse(id).unwrap().created_at().unwrap();
-            let known = Known::new(id, Some(created_at));
+            let known = ScheduledItem::new(id, Some(created_at));
             let lane = match self.setup.items {
                 Items::Posts => self.setup.ages.lane(created_at, now).cloned(),
                 _ => schedule.first(&known, now).map(|(lane, _)| lane),
@@ -292,19 +292,19 @@ impl World {
             jobs.push(NewJob { id: id.clone(), lane, due: delay.into() });
         }
         let told = |why: StoreError| why.to_string();
-        store.record(NAMESPACE, now, &store::Way::of("enqueue"), &tweets).await.map_err(told)?;
+        store.record(NAMESPACE, now, &store::Way::new("enqueue"), &tweets).await.map_err(told)?;
         let answers = queue.schedule(&jobs).await.map_err(|why: QueueError| why.to_string())?;
         // Whoever has it may be about to end its life.
-        if answers.contains(&Scheduled::Leased) { Err("a worker has it".to_owned()) } else { Ok(()) }
+        if answers.contains(&ScheduleOutcome::Leased) { Err("a worker has it".to_owned()) } else { Ok(()) }
     }
 }
 
 /// Runs a simulation: one thread, a clock that jumps, and all chance out of one seed.
 pub fn simulate<T>(seed: u64, run: impl Future<Output = T>) -> T {
-    let _replayed = random::replayed(seed);
+    let _replayed = random::replay_seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let _clock = clock::simulated(ORIGIN);
+        let _clock = clock::simulate_clock(ORIGIN);
         run.await
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use twitter_updater::base::clock::simulated;
+use twitter_updater::base::clock::simulate_clock;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::providers::mastodon::Calls;
@@ -14,7 +14,7 @@ use super::*;
 
 /// An account as a network should answer for it.
 fn truth(people: &People, provider: &Provider, number: u64, at: i64) -> Outcome<Account> {
-    let is_suspended = people.at(number, at).state == AccountState::Suspended;
+    let is_suspended = people.person_at(number, at).state == AccountState::Suspended;
     match (people.account(provider, number, at), provider) {
         (Some(emptied), _) if is_suspended => {
             // Its counts are zeroes, which say nothing.
@@ -38,7 +38,7 @@ fn bare(outcome: &Outcome<Account>) -> Outcome<Account> {
 
 /// The first account in a state.
 fn one_that_is(people: &People, state: AccountState, at: i64) -> Person {
-    (0..1_000).map(|number| people.at(number, at)).find(|person| person.state == state).unwrap()
+    (0..1_000).map(|number| people.person_at(number, at)).find(|person| person.state == state).unwrap()
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn every_network_tells_the_truth_at_all_times() {
         let numbers: Vec<u64> = (0..25).map(|n| n * 1_283 % 32_768).collect();
         let ids: Vec<String> = numbers.iter().map(|number| people.id(&provider, *number)).collect();
         for at in (0..24).map(|step| SINCE - HOUR + step * 29 * HOUR) {
-            let clock = simulated(at);
+            let clock = simulate_clock(at);
             let before = wall_ms();
             let answer = lookup.look_up(&ids, &anonymous()).await.unwrap();
             let after = wall_ms();
@@ -61,7 +61,7 @@ async fn every_network_tells_the_truth_at_all_times() {
                 let told = bare(outcome);
                 // The clock goes on during a call.
                 let is_true = [before, after].into_iter().any(|at| truth(people, &provider, *number, at) == told);
-                assert!(is_true, "{provider} {number} at {at}: {told:?}, {:?}", people.at(*number, before));
+                assert!(is_true, "{provider} {number} at {at}: {told:?}, {:?}", people.person_at(*number, before));
                 let kind = match told {
                     Outcome::Found(account) => account.state.to_string(),
                     Outcome::Emptied(_, why) => format!("Absent({why:?})"),
@@ -100,12 +100,13 @@ async fn the_history_of_answers_is_the_script() {
     for provider in networks() {
         let lookup = accounts(&running, &provider, Calls::Batch);
         let ids: Vec<String> = numbers.iter().map(|number| people.id(&provider, *number)).collect();
-        let scripts: Vec<_> = numbers.iter().map(|number| people.script_at(&provider, *number, from, to)).collect();
+        let scripts: Vec<_> =
+            numbers.iter().map(|number| people.visible_changes(&provider, *number, from, to)).collect();
         let moments: BTreeSet<i64> = scripts.iter().flatten().map(|scripted| scripted.at).chain([from]).collect();
         let mut known: Vec<Option<Account>> = vec![None; numbers.len()];
         let mut history: Vec<Vec<(String, String, String)>> = vec![Vec::new(); numbers.len()];
         for at in moments {
-            let clock = simulated(at);
+            let clock = simulate_clock(at);
             let answer = lookup.look_up(&ids, &anonymous()).await.unwrap();
             drop(clock);
             for (place, outcome) in answer.outcomes.into_iter().enumerate() {
@@ -131,7 +132,7 @@ async fn a_call_for_one_says_why_it_is_not_there() {
     let running = start(lively()).await;
     let people = running.people();
     let at = SINCE + 20 * DAY;
-    let _clock = simulated(at);
+    let _clock = simulate_clock(at);
     for (state, v1, x, mastodon, bluesky) in [
         (AccountState::Live, (200, None), None, 200, None),
         (AccountState::Protected, (200, None), None, 200, None),
@@ -181,16 +182,16 @@ async fn posts_have_their_authors_as_they_are() {
     let running = start(lively()).await;
     let people = running.people();
     let at = SINCE + 15 * DAY;
-    let _clock = simulated(at);
+    let _clock = simulate_clock(at);
     // Those that change within the next minutes would make the comparison a matter of luck.
     let is_calm = |number: &u64| {
-        people.script(*number, SINCE, at).len() > 9 && people.script(*number, at, at + HOUR / 4).is_empty()
+        people.list_changes(*number, SINCE, at).len() > 9 && people.list_changes(*number, at, at + HOUR / 4).is_empty()
     };
     let numbers: Vec<u64> = (0..100).filter(is_calm).take(12).collect();
     let mut away = 0;
     for number in &numbers {
         let number = *number;
-        let person = people.at(number, at);
+        let person = people.person_at(number, at);
         let id = people.id(&Provider::Twitter, number);
         let (_, page) = get(&running, &format!("/1.1/statuses/user_timeline.json?user_id={id}&count=2")).await;
         // What an account that is away posts is not counted.
@@ -230,7 +231,7 @@ async fn posts_have_their_authors_as_they_are() {
 #[tokio::test]
 async fn older_instances_return_one_account_and_refuse_the_suspended() {
     let at = SINCE + 20 * DAY;
-    let _clock = simulated(at);
+    let _clock = simulate_clock(at);
     for (version, lists, suspended) in [("4.3.0", 200, 200), ("4.2.9", 404, 200), ("3.2.2", 404, 410)] {
         let running = start(SimulatorOptions { mastodon_version: version.to_owned(), ..lively() }).await;
         let person = one_that_is(running.people(), AccountState::Suspended, at);
@@ -270,7 +271,7 @@ async fn more_accounts_than_a_call_takes_are_refused() {
         let target = format!("/xrpc/app.bsky.actor.getProfiles{}", wrong.replace(' ', "%20"));
         assert_eq!(get(&running, &target).await.0, 400, "{wrong}");
     }
-    let names: Vec<String> = (0..101).map(|number| people.at(number, 0).handle).collect();
+    let names: Vec<String> = (0..101).map(|number| people.person_at(number, 0).handle).collect();
     let (status, body) = get(&running, &format!("/1.1/users/lookup.json?screen_name={}", names.join(","))).await;
     assert_eq!((status, &body["errors"][0]["code"]), (403, &json!(18)));
 }

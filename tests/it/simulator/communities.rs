@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use twitter_updater::base::clock::simulated;
+use twitter_updater::base::clock::simulate_clock;
 use twitter_updater::model::account::Role;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::providers::registry;
@@ -47,7 +47,7 @@ fn accounts_and_their_profiles_are_of_their_group_by_its_shares() {
     assert_eq!((people.group(20_000), People::new(&plain()).group(0)), (None, None));
     let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for number in 0..20_000 {
-        let person = people.at(number, SINCE);
+        let person = people.person_at(number, SINCE);
         assert!(!person.display_name.is_empty());
         places.entry(people.group(number).unwrap()).or_default().push(person.location);
     }
@@ -90,7 +90,7 @@ fn most_follow_their_own_group() {
 async fn every_network_tells_the_same_groups_in_timelines_and_lookups() {
     let running = start(planted()).await;
     let people = running.people();
-    let _clock = simulated(SINCE);
+    let _clock = simulate_clock(SINCE);
     for provider in networks() {
         let (mut named, mut posts) = ([0, 0], [0, 0]);
         for (at, group) in GROUPS.iter().enumerate() {
@@ -107,7 +107,7 @@ async fn every_network_tells_the_same_groups_in_timelines_and_lookups() {
                 };
                 assert_eq!((author.role, &author.id), (Role::Author, id));
                 for person in others {
-                    let is_inside = people.group_of(&provider, &person.id).unwrap() == group.label;
+                    let is_inside = people.group_with_id(&provider, &person.id).unwrap() == group.label;
                     named[usize::from(is_inside)] += 1;
                 }
                 posts[usize::from(language(&provider, post) == Some(group.language))] += 1;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use twitter_updater::base::clock::simulated;
+use twitter_updater::base::clock::simulate_clock;
 use twitter_updater::model::account::{Account, AccountState};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::providers::bluesky::{self, Bluesky, BlueskyOptions};
@@ -49,7 +49,7 @@ pub fn accounts(running: &Running, provider: &Provider, calls: Calls) -> Box<dyn
             Box::new(x_v2::account::Accounts(XV2::new(options).unwrap()))
         }
         Provider::Mastodon(_) => {
-            let options = MastodonOptions { calls, http, ..MastodonOptions::of(&base_url) };
+            let options = MastodonOptions { calls, http, ..MastodonOptions::new(&base_url) };
             Box::new(mastodon::account::Accounts(Mastodon::new(options).unwrap()))
         }
         Provider::Bluesky => Box::new(bluesky::account::Accounts(
@@ -82,10 +82,10 @@ fn field(person: &Person, name: &str) -> String {
 async fn by_default_no_account_ever_changes() {
     let running = start(SimulatorOptions::default()).await;
     let people = running.people();
-    assert_eq!((people.count(), people.change()), (32_768, false));
+    assert_eq!((people.count(), people.are_changing()), (32_768, false));
     for number in [0, 5, 20_404, 32_767] {
-        assert_eq!(people.at(number, 0), people.at(number, wall_ms() + 900 * DAY));
-        assert!(people.script(number, 0, wall_ms() + DAY).is_empty());
+        assert_eq!(people.person_at(number, 0), people.person_at(number, wall_ms() + 900 * DAY));
+        assert!(people.list_changes(number, 0, wall_ms() + DAY).is_empty());
     }
     // The values of before accounts could change.
     let (_, user) = get(&running, "/1.1/users/show.json?user_id=49602").await;
@@ -123,26 +123,26 @@ async fn the_script_leads_from_one_moment_to_every_other() {
     let (from, to) = (SINCE - DAY, SINCE + 40 * DAY);
     let (mut seen, mut states, mut changes) = (BTreeSet::new(), BTreeSet::new(), 0);
     for number in 0..60 {
-        let script = people.script(number, from, to);
+        let script = people.list_changes(number, from, to);
         assert!(script.is_sorted_by_key(|change| change.at), "{script:?}");
         changes += script.len();
         let mut known = BTreeMap::new();
         let mut next = script.iter().peekable();
-        let first = people.at(number, from);
+        let first = people.person_at(number, from);
         assert_eq!(
             (first.state, first.picture.as_str()),
             (AccountState::Live, "face"),
             "nothing changes before {SINCE}"
         );
         for at in (from..=to).step_by(HOUR as usize * 5 / 2) {
-            let person = people.at(number, at);
+            let person = people.person_at(number, at);
             while let Some(scripted) = next.next_if(|scripted| scripted.at <= at) {
                 let change = &scripted.change;
                 let old = known.insert(change.field, change.new.clone());
                 assert_eq!(old.unwrap_or_else(|| field(&first, change.field)), change.old, "{scripted:?}");
                 assert_ne!(change.old, change.new);
-                assert_eq!(field(&people.at(number, scripted.at), change.field), change.new);
-                assert_eq!(field(&people.at(number, scripted.at - 1), change.field), change.old);
+                assert_eq!(field(&people.person_at(number, scripted.at), change.field), change.new);
+                assert_eq!(field(&people.person_at(number, scripted.at - 1), change.field), change.old);
                 seen.insert(change.field);
                 states.insert(person.state.as_str());
             }
@@ -162,8 +162,8 @@ async fn the_script_leads_from_one_moment_to_every_other() {
             }
         }
         // A script in two parts is the same.
-        let half = people.script(number, from, SINCE + 9 * DAY + 1);
-        let rest = people.script(number, SINCE + 9 * DAY + 1, to);
+        let half = people.list_changes(number, from, SINCE + 9 * DAY + 1);
+        let rest = people.list_changes(number, SINCE + 9 * DAY + 1, to);
         assert_eq!([half, rest].concat(), script);
     }
     assert_eq!((seen.len(), states.len()), (9, 5), "every field and every state: {seen:?} {states:?}");
@@ -178,10 +178,12 @@ async fn as_many_are_away_as_was_asked_for_and_the_deleted_stay_away() {
     let (mut away, mut asked, mut deleted) = (0, 0, Vec::new());
     for at in (0..30).map(|day| SINCE + 5 * DAY + day * DAY) {
         for number in 0..400 {
-            away += u32::from(running.people().at(number, at).is_away());
+            away += u32::from(running.people().person_at(number, at).is_away());
             asked += 1;
         }
-        deleted.push((0..400).filter(|number| mortal.people().at(*number, at).state == AccountState::Deleted).count());
+        deleted.push(
+            (0..400).filter(|number| mortal.people().person_at(*number, at).state == AccountState::Deleted).count(),
+        );
     }
     let share = f64::from(away) / f64::from(asked);
     assert!((0.27..0.33).contains(&share), "{share}");
@@ -189,10 +191,11 @@ async fn as_many_are_away_as_was_asked_for_and_the_deleted_stay_away() {
     // While an account is away, nothing of it changes but the state.
     let profile = |person: Person| Person { state: AccountState::Live, ..person };
     for number in 0..50 {
-        let states = mortal.people().script(number, SINCE, SINCE + 30 * DAY);
+        let states = mortal.people().list_changes(number, SINCE, SINCE + 30 * DAY);
         let states: Vec<_> = states.iter().filter(|scripted| scripted.change.field == "state").collect();
         for pair in states.windows(2).filter(|pair| !["live", "protected"].contains(&pair[0].change.new.as_str())) {
-            let (gone, last) = (mortal.people().at(number, pair[0].at), mortal.people().at(number, pair[1].at - 1));
+            let (gone, last) =
+                (mortal.people().person_at(number, pair[0].at), mortal.people().person_at(number, pair[1].at - 1));
             assert_eq!(profile(gone), profile(last));
         }
     }
@@ -205,15 +208,16 @@ async fn a_handle_has_one_owner_and_moves_from_one_account_to_another() {
     let (mut freed, mut taken) = (0, 0);
     let mut before: BTreeMap<String, u64> = BTreeMap::new();
     for at in (0..12).map(|step| SINCE + step * 3 * DAY) {
-        let owners: BTreeMap<String, u64> = (0..500).map(|number| (people.at(number, at).handle, number)).collect();
+        let owners: BTreeMap<String, u64> =
+            (0..500).map(|number| (people.person_at(number, at).handle, number)).collect();
         assert_eq!(owners.len(), 500, "no handle has two owners");
         for (handle, number) in &owners {
             assert!(handle.len() <= 15 || handle.len() <= 17 && handle.ends_with(|end: char| end.is_ascii_digit()));
-            assert_eq!(people.named(handle, at), Some(*number), "{handle}");
-            assert_eq!(people.named(&handle.to_uppercase(), at), Some(*number), "{handle}");
+            assert_eq!(people.number_with_handle(handle, at), Some(*number), "{handle}");
+            assert_eq!(people.number_with_handle(&handle.to_uppercase(), at), Some(*number), "{handle}");
         }
         for (handle, owner) in before.iter().filter(|(handle, owner)| owners.get(*handle) != Some(owner)) {
-            match people.named(handle, at) {
+            match people.number_with_handle(handle, at) {
                 None => freed += 1,
                 Some(other) => {
                     assert!(other != *owner && owners[handle] == other);
@@ -226,9 +230,9 @@ async fn a_handle_has_one_owner_and_moves_from_one_account_to_another() {
     assert!(freed > taken && taken > 20, "{freed} {taken}");
     // A timeline by an old handle is nobody's, or another's.
     let at = SINCE + 30 * DAY;
-    let _clock = simulated(at);
-    let free = (0..500).find(|n| people.named(&people.at(*n, SINCE).handle, at).is_none()).unwrap();
-    let first = people.at(free, SINCE).handle;
+    let _clock = simulate_clock(at);
+    let free = (0..500).find(|n| people.number_with_handle(&people.person_at(*n, SINCE).handle, at).is_none()).unwrap();
+    let first = people.person_at(free, SINCE).handle;
     assert_eq!(get(&running, &format!("/1.1/statuses/user_timeline.json?screen_name={first}")).await.0, 404);
     let target = format!("/xrpc/app.bsky.feed.getAuthorFeed?actor={first}.bsky.example.org");
     assert_eq!(get(&running, &target).await.1["message"], "Profile not found");
@@ -240,7 +244,7 @@ async fn a_hundred_thousand_accounts_can_be_looked_up() {
     let few = start(plain()).await;
     let people = running.people();
     let at = SINCE + 3 * DAY;
-    let _clock = simulated(at);
+    let _clock = simulate_clock(at);
     for provider in networks() {
         let mut all = BTreeSet::new();
         for number in (0..100_000).filter(|number| *number != 20_404) {
@@ -262,11 +266,11 @@ async fn a_hundred_thousand_accounts_can_be_looked_up() {
     }
     assert!(people.count() < MOST_ACCOUNTS);
     for nobody in ["404", "missing"] {
-        assert_eq!((people.number(&Provider::Twitter, nobody), people.named(nobody, at)), (None, None));
+        assert_eq!((people.number(&Provider::Twitter, nobody), people.number_with_handle(nobody, at)), (None, None));
     }
     let same = start(SimulatorOptions { accounts: 100_000, ..lively() }).await;
     let other = start(SimulatorOptions { accounts: 100_000, seed: 2, ..lively() }).await;
-    let script = |running: &Running| running.people().script(99_999, SINCE, SINCE + 30 * DAY);
+    let script = |running: &Running| running.people().list_changes(99_999, SINCE, SINCE + 30 * DAY);
     assert_eq!(script(&running), script(&same));
     assert_ne!(script(&running), script(&other));
 }
@@ -277,16 +281,16 @@ async fn counts_move_and_those_that_only_rise_never_fall() {
     let mut following = BTreeSet::new();
     for number in [0, 7, 31_000, 32_767] {
         let counts = |person: &Person| [person.followers, person.posts, person.listed, person.likes];
-        let mut before = running.people().at(number, SINCE - HOUR);
+        let mut before = running.people().person_at(number, SINCE - HOUR);
         for at in (SINCE..SINCE + 5 * DAY).step_by(HOUR as usize) {
-            let now = running.people().at(number, at);
+            let now = running.people().person_at(number, at);
             let pairs = counts(&now).into_iter().zip(counts(&before));
             assert!(pairs.into_iter().all(|(now, before)| now >= before), "{before:?} {now:?}");
             assert!(now.last_post > before.last_post || now.posts == before.posts, "{before:?} {now:?}");
             following.insert((number, now.following));
             before = now;
         }
-        let first = running.people().at(number, SINCE - HOUR);
+        let first = running.people().person_at(number, SINCE - HOUR);
         assert!(
             counts(&before).into_iter().zip(counts(&first)).all(|(last, first)| last > first),
             "{first:?} {before:?}"

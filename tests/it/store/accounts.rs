@@ -5,12 +5,12 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
-use twitter_updater::model::bound::is_cut;
+use twitter_updater::model::bound::is_truncated;
 use twitter_updater::model::post::{ItemState, Metrics, Tweet};
-use twitter_updater::store::export::{ACCOUNTS, Cell, Tables, Wanted};
+use twitter_updater::store::export::{ACCOUNTS, Cell, ExportFilter, ExportTables};
 use twitter_updater::store::{
-    AccountTotal, Accounts, Bearer, CountsAt, Expired, Lifecycle, NewItem, Observation, Saved, Seen, Sighting, Store,
-    StoredAccount,
+    AccountTotal, Accounts, CountsAt, Expiry, Finding, HandleBearer, Lifecycle, NewItem, Observation, SaveCounts,
+    Sighting, Store, StoredAccount,
 };
 
 use super::{PATIENCE, SqliteStore, T, new_tweet, open_postgres, way};
@@ -82,20 +82,29 @@ fn account(id: &str, handle: &str) -> Account {
     }
 }
 
-fn answer(id: &str, at: Millis, seen: Seen<Account>, state: ItemState) -> Observation<Account> {
+fn answer(id: &str, at: Millis, finding: Finding<Account>, state: ItemState) -> Observation<Account> {
     let next_due = Some(at + DAY);
-    Observation { id: id.to_owned(), answered_at: at, seen, state, next_due, follow: None, forget: false, recent: None }
+    Observation {
+        id: id.to_owned(),
+        answered_at: at,
+        finding,
+        state,
+        next_due,
+        follow: None,
+        forget: false,
+        recent: None,
+    }
 }
 
 fn found(at: Millis, account: Account) -> Observation<Account> {
-    answer(&account.id.clone(), at, Seen::Found(account), ItemState::Live)
+    answer(&account.id.clone(), at, Finding::Found(account), ItemState::Live)
 }
 
 fn missing(id: &str, at: Millis, since: Millis, reason: Option<Absence>, state: ItemState) -> Observation<Account> {
-    answer(id, at, Seen::Missing { misses: 1, since, reason, handle: None }, state)
+    answer(id, at, Finding::Missing { misses: 1, since, reason, handle: None }, state)
 }
 
-async fn save(store: &dyn Store, answers: &[Observation<Account>]) -> Saved {
+async fn save(store: &dyn Store, answers: &[Observation<Account>]) -> SaveCounts {
     store.save_accounts(NS, answers).await.unwrap()
 }
 
@@ -113,13 +122,13 @@ async fn changes(store: &dyn Store, id: &str) -> Vec<String> {
 }
 
 /// Also one without an answer, which has a row in `tweet` alone.
-async fn each_account_is_exported(store: &(impl Store + Tables)) {
+async fn each_account_is_exported(store: &(impl Store + ExportTables)) {
     store.migrate().await.unwrap();
     let new = ["11", "13"].map(|id| new_tweet(id, T, Some(T)));
     store.record(NS, T, &way(), &new).await.unwrap();
     store.record("profiles:x", T, &way(), &new).await.unwrap();
     save(store, &[found(T, account("12", "ann"))]).await;
-    let wanted = Wanted { namespace: NS.into(), ..Wanted::default() };
+    let wanted = ExportFilter { namespace: NS.into(), ..ExportFilter::default() };
     let rows: Vec<_> = store.rows(&ACCOUNTS[0], &wanted).try_collect().await.unwrap();
     let mut told: Vec<_> = rows.iter().map(|row| row.cells[..3].to_vec()).collect();
     told.sort_by_key(|cells| format!("{cells:?}"));
@@ -128,7 +137,7 @@ async fn each_account_is_exported(store: &(impl Store + Tables)) {
     assert_eq!(told, [unknown("11"), vec![cell("12"), cell("live"), cell("ann")], unknown("13")]);
     // Behind each row come the others.
     for (at, row) in rows.iter().enumerate() {
-        let wanted = Wanted { after: Some(row.key.clone()), ..wanted.clone() };
+        let wanted = ExportFilter { after: Some(row.key.clone()), ..wanted.clone() };
         let rest: Vec<_> = store.rows(&ACCOUNTS[0], &wanted).try_collect().await.unwrap();
         assert_eq!(rest, rows[at + 1..]);
     }
@@ -149,7 +158,7 @@ async fn each_account_of_postgresql_is_exported() {
 
 async fn a_found_account_is_stored_whole(store: &dyn Store) {
     let new = account("12", "ann");
-    assert_eq!(save(store, &[found(T, new.clone())]).await, Saved { saved: 1, older: 0, changed: 0 });
+    assert_eq!(save(store, &[found(T, new.clone())]).await, SaveCounts { saved: 1, older: 0, changed: 0 });
     let expected = StoredAccount {
         id: "12".into(),
         state: "live".into(),
@@ -183,7 +192,7 @@ async fn a_found_account_is_stored_whole(store: &dyn Store) {
         |state: &str, accounts, oldest_answer_at| AccountTotal { state: state.to_owned(), accounts, oldest_answer_at };
     assert_eq!(states, [total("live", 1, Some(T)), total("unknown", 1, None)]);
     // Of an account that is not looked up any more, the data is not called old.
-    store.bury(NS, T, &[("12".to_owned(), "HTTP 400".to_owned())]).await.unwrap();
+    store.mark_dead(NS, T, &[("12".to_owned(), "HTTP 400".to_owned())]).await.unwrap();
     assert_eq!(store.account_states(NS).await.unwrap()[0], total("live", 1, None));
 }
 
@@ -237,10 +246,10 @@ async fn an_older_answer_the_same_again_and_the_dead_change_nothing(store: &dyn 
     assert_eq!((saved.saved, saved.older), (0, 1));
     assert_eq!(save(store, &answers[1..]).await.saved, 1, "the same answer again");
     assert_eq!(stored(store, "12").await, before);
-    store.bury(NS, T + 6, &[("12".into(), "odd".into())]).await.unwrap();
+    store.mark_dead(NS, T + 6, &[("12".into(), "odd".into())]).await.unwrap();
     assert_eq!(save(store, &[found(T + 9, account("12", "newer"))]).await.older, 1);
     assert_eq!(stored(store, "12").await.handle, text("new"));
-    let broken = answer("13", T, Seen::Broken("odd".into()), ItemState::Live);
+    let broken = answer("13", T, Finding::Broken("odd".into()), ItemState::Live);
     save(store, &[broken]).await;
     assert_eq!(stored(store, "13").await.state, "unknown");
     assert_eq!(changes(store, "12").await, [""; 0]);
@@ -260,7 +269,7 @@ async fn a_short_link_that_becomes_an_address_is_no_change(store: &dyn Store) {
 async fn the_handle_of_a_suspended_account_is_kept_until_it_is_erased(store: &dyn Store) {
     let suspended = |id: &str, at, state, forget| {
         let (reason, handle) = (Some(Absence::Suspended), text("ann@other.test"));
-        let seen = Seen::Missing { misses: 1, since: T, reason, handle };
+        let seen = Finding::Missing { misses: 1, since: T, reason, handle };
         Observation { forget, ..answer(id, at, seen, state) }
     };
     save(store, &[suspended("12", T, ItemState::Live, false)]).await;
@@ -269,7 +278,7 @@ async fn the_handle_of_a_suspended_account_is_kept_until_it_is_erased(store: &dy
     save(store, &[suspended("12", T + 1, ItemState::Unavailable, false)]).await;
     let confirmed = stored(store, "12").await;
     assert_eq!((confirmed.handle, &*confirmed.state), (text("ann@other.test"), "suspended"));
-    assert_eq!(store.bearers(NS, "ann@other.test").await.unwrap().len(), 1);
+    assert_eq!(store.handle_bearers(NS, "ann@other.test").await.unwrap().len(), 1);
     save(store, &[suspended("12", T + 2, ItemState::Unavailable, true)]).await;
     save(store, &[suspended("13", T + 2, ItemState::Unavailable, true)]).await;
     for id in ["12", "13"] {
@@ -381,7 +390,7 @@ async fn what_is_forgotten_is_gone_and_comes_back_with_the_account(store: &dyn S
     assert_eq!((content, now.forgotten_at), ([const { None }; 6], Some(T + 2)));
     assert_eq!(now.counts.followers, Some(10), "counts stay");
     assert_eq!(changes(store, "12").await, ["2 state: live > deactivated"]);
-    assert_eq!(store.bearers(NS, "ann").await.unwrap(), []);
+    assert_eq!(store.handle_bearers(NS, "ann").await.unwrap(), []);
     save(store, &[found(T + 3, account("12", "cleo"))]).await;
     let now = stored(store, "12").await;
     assert_eq!((now.handle, now.forgotten_at), (text("cleo"), None));
@@ -392,14 +401,14 @@ async fn former_handles_lead_to_their_accounts(store: &dyn Store) {
     for (at, id, handle) in [(0, "12", "Ann"), (1, "12", "bea"), (2, "13", "ann"), (3, "14", "ann"), (4, "14", "x")] {
         save(store, &[found(T + at, account(id, handle))]).await;
     }
-    let bearer = |id: &str, until: Option<Millis>| Bearer { id: id.into(), until };
+    let bearer = |id: &str, until: Option<Millis>| HandleBearer { id: id.into(), until };
     let expected = [bearer("13", None), bearer("14", Some(T + 4)), bearer("12", Some(T + 1))];
-    assert_eq!(store.bearers(NS, "ANN").await.unwrap(), expected);
-    assert_eq!(store.bearers(NS, "bea").await.unwrap(), [bearer("12", None)]);
-    assert_eq!(store.bearers("profiles:x", "bea").await.unwrap(), []);
+    assert_eq!(store.handle_bearers(NS, "ANN").await.unwrap(), expected);
+    assert_eq!(store.handle_bearers(NS, "bea").await.unwrap(), [bearer("12", None)]);
+    assert_eq!(store.handle_bearers("profiles:x", "bea").await.unwrap(), []);
     // Back again: it has it.
     save(store, &[found(T + 9, account("12", "ANN"))]).await;
-    let has: Vec<String> = store.bearers(NS, "ann").await.unwrap().into_iter().map(|of| of.id).collect();
+    let has: Vec<String> = store.handle_bearers(NS, "ann").await.unwrap().into_iter().map(|of| of.id).collect();
     assert_eq!(has, ["12", "13", "14"]);
 }
 
@@ -409,18 +418,18 @@ async fn posts_are_signs_of_life(store: &dyn Store) {
     // Before the first answer, twice the same, and of an account that nobody recorded.
     let seen = [sighting("12", "1", T + 1), sighting("12", "1", T + 9), sighting("99", "2", T)];
     store.record_sightings(NS, &seen).await.unwrap();
-    assert_eq!(store.signs(NS, &["12".into(), "99".into()]).await.unwrap()[1], None);
+    assert_eq!(store.schedule_inputs(NS, &["12".into(), "99".into()]).await.unwrap()[1], None);
     save(store, &[found(T + 2, account("12", "ann"))]).await;
     store.record_sightings(NS, &[sighting("12", "3", T + 7), sighting("12", "2", T + 5)]).await.unwrap();
     store.record_sightings(NS, &[sighting("12", "0", T - 9)]).await.unwrap();
     assert_eq!(store.post_times(NS, "12", 3).await.unwrap(), [T + 7, T + 5, T + 1]);
-    assert_eq!(store.posts_of(NS, "12", 9).await.unwrap(), ["3", "2", "1", "0"]);
-    let signs = store.signs(NS, &["12".into()]).await.unwrap()[0].unwrap();
+    assert_eq!(store.newest_posts(NS, "12", 9).await.unwrap(), ["3", "2", "1", "0"]);
+    let signs = store.schedule_inputs(NS, &["12".into()]).await.unwrap()[0].unwrap();
     assert_eq!((signs.active_at, signs.counts.posts, signs.checked_at), (Some(T + 7), Some(5), Some(T + 2)));
     assert_eq!((stored(store, "12").await.collected, signs.changed_at), (4, None));
     assert_eq!((signs.counts, signs.recent), (account("12", "ann").counts, None));
     save(store, &[Observation { recent: Some(2.5), ..found(T + 8, account("12", "bea")) }]).await;
-    let signs = store.signs(NS, &["12".into()]).await.unwrap()[0].unwrap();
+    let signs = store.schedule_inputs(NS, &["12".into()]).await.unwrap()[0].unwrap();
     assert_eq!((signs.changed_at, signs.recent), (Some(T + 8), Some(2.5)));
 }
 
@@ -431,7 +440,7 @@ async fn a_removed_account_leaves_nothing(store: &dyn Store) {
     store.record_sightings(NS, &[seen]).await.unwrap();
     let ended = Observation { next_due: None, ..missing("12", T + 2, T + 1, None, ItemState::Ended) };
     save(store, &[ended]).await;
-    assert_eq!(store.remove(NS, Expired::Before(T + 3), &["12".into()]).await.unwrap(), 1);
+    assert_eq!(store.remove(NS, Expiry::Before(T + 3), &["12".into()]).await.unwrap(), 1);
     assert_eq!(store.account(NS, "12").await.unwrap(), None);
     // Recorded anew, it has no past.
     store.record(NS, T + 4, &way(), &[new_tweet("12", T, Some(T))]).await.unwrap();
@@ -440,7 +449,7 @@ async fn a_removed_account_leaves_nothing(store: &dyn Store) {
 }
 
 async fn an_account_that_a_broken_answer_of_the_same_moment_did_not_show_is_stored(store: &dyn Store) {
-    let broken = answer("14", T, Seen::Broken("odd".into()), ItemState::Live);
+    let broken = answer("14", T, Finding::Broken("odd".into()), ItemState::Live);
     let shown = [broken, found(T, account("14", "ann")), found(T, account("14", "bea"))];
     for one in &shown {
         save(store, std::slice::from_ref(one)).await;
@@ -460,7 +469,7 @@ fn any_answer(random: &mut StdRng) -> Observation<Account> {
     };
     let count = |random: &mut StdRng| random.random_bool(0.7).then(|| random.random_range(0..3i64));
     match random.random_range(0..10u8) {
-        0 => answer(&id, at, Seen::Broken("odd".into()), ItemState::Live),
+        0 => answer(&id, at, Finding::Broken("odd".into()), ItemState::Live),
         1 => missing(&id, at, at - random.random_range(0..40) * DAY, None, ItemState::Live),
         2 | 3 => {
             let reason = [None, Some(Absence::Suspended), Some(Absence::NotFound), Some(Absence::Protected)];
@@ -494,7 +503,7 @@ fn any_answer(random: &mut StdRng) -> Observation<Account> {
                         likes: count(random),
                     },
                     last_post_at: random.random_bool(0.3).then(|| T + random.random_range(0..40)),
-                    state: AccountState::returned(protected),
+                    state: AccountState::from_protected(protected),
                     raw: "{}".into(),
                     ..Account::default()
                 },
@@ -520,7 +529,7 @@ async fn any_answers_do_to_it_what_they_do_to_the_model(store: &dyn Store) {
         }
         if round == 100 {
             for one in [store as &dyn Lifecycle, &model] {
-                one.bury(NS, T, &[("2".into(), "odd".into())]).await.unwrap();
+                one.mark_dead(NS, T, &[("2".into(), "odd".into())]).await.unwrap();
             }
         }
         let answer = any_answer(&mut random);
@@ -529,7 +538,11 @@ async fn any_answers_do_to_it_what_they_do_to_the_model(store: &dyn Store) {
         }
         let ids: Vec<String> = ["1", "2", "3"].map(str::to_owned).into();
         let told = format!("seed {seed}, round {round}, after {answer:?}");
-        assert_eq!(store.signs(NS, &ids).await.unwrap(), model.signs(NS, &ids).await.unwrap(), "{told}");
+        assert_eq!(
+            store.schedule_inputs(NS, &ids).await.unwrap(),
+            model.schedule_inputs(NS, &ids).await.unwrap(),
+            "{told}"
+        );
         for id in &ids {
             let (own, of_model) = (store.account(NS, id).await.unwrap(), model.account(NS, id).await.unwrap());
             // The model of posts keeps an object that is forgotten.
@@ -539,7 +552,11 @@ async fn any_answers_do_to_it_what_they_do_to_the_model(store: &dyn Store) {
             assert_eq!(own.unwrap(), of_model.unwrap(), "{told}");
             let (own, of_model) = (store.account_counts(NS, id).await, model.account_counts(NS, id).await);
             assert_eq!(own.unwrap(), of_model.unwrap(), "{told}");
-            assert_eq!(store.posts_of(NS, id, 99).await.unwrap(), model.posts_of(NS, id, 99).await.unwrap(), "{told}");
+            assert_eq!(
+                store.newest_posts(NS, id, 99).await.unwrap(),
+                model.newest_posts(NS, id, 99).await.unwrap(),
+                "{told}"
+            );
         }
     }
 }
@@ -554,12 +571,12 @@ async fn a_text_of_an_account_that_is_too_long_is_cut_and_marked(store: &dyn Sto
         ..account("12", "ann")
     };
     for at in [T, T + 10] {
-        let seen = Seen::Found(ann.clone());
+        let seen = Finding::Found(ann.clone());
         store.save_accounts(NS, &[Observation::new("12", at, seen, ItemState::Live, Some(at + DAY))]).await.unwrap();
     }
     let stored = store.account(NS, "12").await.unwrap().unwrap();
     for field in [stored.display_name, stored.description, stored.location] {
-        assert!(is_cut(&field.unwrap()));
+        assert!(is_truncated(&field.unwrap()));
     }
     assert_eq!(stored.raw.as_deref(), Some("{\"cut\":2000018}"));
     assert!(store.account_changes(NS, "12").await.unwrap().iter().all(|change| change.field == "state"));
@@ -568,10 +585,10 @@ async fn a_text_of_an_account_that_is_too_long_is_cut_and_marked(store: &dyn Sto
 async fn a_handle_waits_until_it_is_settled(store: &dyn Store) {
     let texts = |some: &[&str]| some.iter().map(|one| (*one).to_owned()).collect::<Vec<String>>();
     let claim = async |now, until| store.claim_handles(NS, now, until, 2).await.unwrap();
-    assert!(store.keep_handles(NS, &texts(&["Ann", "ann", "bea"]), T, 3).await.unwrap());
-    assert!(!store.keep_handles(NS, &texts(&["cid", "dee"]), T, 3).await.unwrap(), "four would wait");
-    assert!(store.keep_handles(NS, &texts(&["cid", "ann"]), T + 1, 4).await.unwrap());
-    assert!(store.keep_handles("profiles:x", &texts(&["cid"]), T, 1).await.unwrap());
+    assert!(store.store_handles(NS, &texts(&["Ann", "ann", "bea"]), T, 3).await.unwrap());
+    assert!(!store.store_handles(NS, &texts(&["cid", "dee"]), T, 3).await.unwrap(), "four would wait");
+    assert!(store.store_handles(NS, &texts(&["cid", "ann"]), T + 1, 4).await.unwrap());
+    assert!(store.store_handles("profiles:x", &texts(&["cid"]), T, 1).await.unwrap());
     // The first ones first, and each has one owner at a time.
     let mut first = claim(T + 2, T + 50).await;
     first.sort();
@@ -581,7 +598,7 @@ async fn a_handle_waits_until_it_is_settled(store: &dyn Store) {
     for _ in 0..2 {
         store.settle_handles(NS, T + 10, &texts(&["ann"]), &refused).await.unwrap();
     }
-    let kept = async |handle: &str| store.kept_handle(NS, handle).await.unwrap().map(|kept| (kept.at, kept.reason));
+    let kept = async |handle: &str| store.stored_handle(NS, handle).await.unwrap().map(|kept| (kept.at, kept.reason));
     assert_eq!(kept("ann").await, None);
     assert!(
         kept("BEA").await.is_some_and(|(at, why)| at == T + 10 && why.is_some_and(|why| why.starts_with("no account")))
@@ -589,7 +606,7 @@ async fn a_handle_waits_until_it_is_settled(store: &dyn Store) {
     assert_eq!(kept("cid").await, Some((T + 1, None)));
     // A dead owner's handle is taken again; a refused one is not, unless it comes again.
     assert_eq!(claim(T + 70, T + 80).await, texts(&["cid"]));
-    assert!(store.keep_handles(NS, &texts(&["bea"]), T + 71, 4).await.unwrap());
+    assert!(store.store_handles(NS, &texts(&["bea"]), T + 71, 4).await.unwrap());
     assert_eq!(claim(T + 72, T + 80).await, texts(&["bea"]));
     store.settle_handles(NS, T + 73, &[], &refused).await.unwrap();
     store.settle_handles(NS, T + 74 + 30 * DAY, &[], &[]).await.unwrap();
@@ -598,14 +615,14 @@ async fn a_handle_waits_until_it_is_settled(store: &dyn Store) {
 
 async fn handles_that_wait_take_no_more_room(store: &dyn Store) {
     let texts = |some: &[&str]| some.iter().map(|one| (*one).to_owned()).collect::<Vec<String>>();
-    let keep = async |some: &[&str], most| store.keep_handles(NS, &texts(some), T, most).await.unwrap();
+    let keep = async |some: &[&str], most| store.store_handles(NS, &texts(some), T, most).await.unwrap();
     assert!(keep(&["ann", "bea"], 2).await);
     assert!(keep(&["BEA", "ann"], 2).await, "both wait already");
     assert!(keep(&["bea"], 1).await, "also where more wait than may");
     assert!(!keep(&["ann", "bea", "cid"], 2).await, "one of them is new");
-    assert_eq!(store.kept_handle(NS, "cid").await.unwrap(), None);
+    assert_eq!(store.stored_handle(NS, "cid").await.unwrap(), None);
     assert!(keep(&["ann", "bea", "cid"], 3).await);
-    assert!(!store.keep_handles("profiles:x", &texts(&["ann"]), T, 0).await.unwrap(), "it waits elsewhere");
+    assert!(!store.store_handles("profiles:x", &texts(&["ann"]), T, 0).await.unwrap(), "it waits elsewhere");
     // One that was refused waits no more.
     store.settle_handles(NS, T + 1, &[], &[("cid".to_owned(), "no account".to_owned())]).await.unwrap();
     assert!(!keep(&["ann", "cid"], 2).await);

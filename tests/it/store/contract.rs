@@ -5,11 +5,11 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use twitter_updater::model::account::Absence;
-use twitter_updater::model::bound::{LONGEST_TEXT, is_cut};
+use twitter_updater::model::bound::{LONGEST_TEXT, is_truncated};
 use twitter_updater::model::post::{Details, ItemState, Metrics, Tweet};
 use twitter_updater::store::{
-    Change, Exhumed, Expired, LastAnswer, Learnt, Listed, Listing, MetricsAt, NewItem, Observation, Recorded, Saved,
-    Seen, Standing, StateCounts, Store, StoreError, StoredTweet, Way,
+    BudgetCorrections, Change, DeadResolution, Expiry, Finding, LastAnswer, ListedItem, Listing, MetricsAt, NewItem,
+    Observation, RecordCounts, SaveCounts, Standing, StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
 use super::{NS, T, broken, counts, found, missing, new_tweet, observation, tweet, way, withheld};
@@ -76,8 +76,8 @@ contract! {
     recent_events_belong_to_the_newest_answer
     what_was_learnt_is_replaced_by_one_of_those_who_know_it
     the_dead_stay_dead
-    burying_twice_keeps_the_first_reason
-    the_exhumed_live_again_or_end
+    marking_dead_twice_keeps_the_first_reason
+    the_resolved_dead_live_again_or_end
     pages_hold_the_living_or_the_dead_once_each
     a_page_moves_on_while_rows_come_and_go
     what_ended_and_is_expired_is_removed_whole
@@ -93,7 +93,7 @@ async fn get(store: &dyn Store, id: &str) -> StoredTweet {
     store.tweet(NS, id).await.unwrap().unwrap_or_else(|| panic!("{id} is not stored"))
 }
 
-async fn save(store: &dyn Store, observations: &[Observation]) -> Saved {
+async fn save(store: &dyn Store, observations: &[Observation]) -> SaveCounts {
     store.save(NS, observations).await.unwrap()
 }
 
@@ -104,17 +104,17 @@ async fn saved(store: &dyn Store, observation: Observation) -> StoredTweet {
     get(store, &observation.id).await
 }
 
-async fn bury(store: &dyn Store, id: &str, reason: &str) {
-    store.bury(NS, T, &[(id.to_owned(), reason.to_owned())]).await.unwrap();
+async fn mark_dead(store: &dyn Store, id: &str, reason: &str) {
+    store.mark_dead(NS, T, &[(id.to_owned(), reason.to_owned())]).await.unwrap();
 }
 
-fn exhumed(id: &str, next_due: Option<i64>) -> Exhumed {
-    Exhumed { id: id.into(), created_at: Some(T - 70), next_due }
+fn dead_resolution(id: &str, next_due: Option<i64>) -> DeadResolution {
+    DeadResolution { id: id.into(), created_at: Some(T - 70), next_due }
 }
 
 /// All pages of so many rows, one after the other.
-async fn pages(store: &dyn Store, of: Listing, limit: u32) -> Vec<Listed> {
-    let mut all: Vec<Listed> = Vec::new();
+async fn pages(store: &dyn Store, of: Listing, limit: u32) -> Vec<ListedItem> {
+    let mut all: Vec<ListedItem> = Vec::new();
     loop {
         let page = store.page(NS, of, all.last().map(|last| &*last.id), limit).await.unwrap();
         assert!(page.len() <= limit as usize);
@@ -125,7 +125,7 @@ async fn pages(store: &dyn Store, of: Listing, limit: u32) -> Vec<Listed> {
     }
 }
 
-fn ids(page: &[Listed]) -> Vec<&str> {
+fn ids(page: &[ListedItem]) -> Vec<&str> {
     page.iter().map(|listed| &*listed.id).collect()
 }
 
@@ -136,9 +136,9 @@ async fn without_tables_every_call_says_migrate(store: &dyn Store) {
         store.record(NS, T, &way(), &[new_tweet("1", T, None)]).await.unwrap_err(),
         store.standing(NS, &id).await.unwrap_err(),
         store.save(NS, &[broken("1", T)]).await.unwrap_err(),
-        store.bury(NS, T, &[("1".into(), "why".into())]).await.unwrap_err(),
-        store.exhume(NS, T, &[exhumed("1", None)]).await.unwrap_err(),
-        store.page(NS, Listing::Living, None, 1).await.unwrap_err(),
+        store.mark_dead(NS, T, &[("1".into(), "why".into())]).await.unwrap_err(),
+        store.resolve_dead(NS, T, &[dead_resolution("1", None)]).await.unwrap_err(),
+        store.page(NS, Listing::Tracked, None, 1).await.unwrap_err(),
         store.tweet(NS, "1").await.unwrap_err(),
         store.history(NS, "1").await.unwrap_err(),
         store.counts(NS).await.unwrap_err(),
@@ -159,11 +159,11 @@ async fn migrations_may_run_twice_and_at_once(store: &dyn Store) {
 }
 
 async fn nothing_asked_nothing_done(store: &dyn Store) {
-    assert_eq!(store.record(NS, T, &way(), &[]).await.unwrap(), Recorded::default());
+    assert_eq!(store.record(NS, T, &way(), &[]).await.unwrap(), RecordCounts::default());
     assert_eq!(store.standing(NS, &[]).await.unwrap(), []);
-    assert_eq!(store.save(NS, &[]).await.unwrap(), Saved::default());
-    store.bury(NS, T, &[]).await.unwrap();
-    store.exhume(NS, T, &[]).await.unwrap();
+    assert_eq!(store.save(NS, &[]).await.unwrap(), SaveCounts::default());
+    store.mark_dead(NS, T, &[]).await.unwrap();
+    store.resolve_dead(NS, T, &[]).await.unwrap();
     assert_eq!(store.page(NS, Listing::Dead, None, 9).await.unwrap(), []);
     assert_eq!(store.tweet(NS, "1").await.unwrap(), None);
     assert_eq!(store.history(NS, "1").await.unwrap(), []);
@@ -172,7 +172,7 @@ async fn nothing_asked_nothing_done(store: &dyn Store) {
 
 async fn a_recorded_tweet_is_live_or_ended(store: &dyn Store) {
     let tweets = [new_tweet("1", T - 5, Some(T + 10)), new_tweet("2", T - 9, None)];
-    let expected = Recorded { new: 2, known: 0, revived: 0 };
+    let expected = RecordCounts { new: 2, known: 0, revived: 0 };
     assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), expected);
     let live = StoredTweet {
         id: "1".into(),
@@ -192,7 +192,7 @@ async fn a_recorded_tweet_is_live_or_ended(store: &dyn Store) {
     assert_eq!((get(store, "1").await, get(store, "2").await), (live, ended));
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts { live: 1, ended: 1, ..StateCounts::default() });
 
-    let again = Recorded { new: 0, known: 2, revived: 0 };
+    let again = RecordCounts { new: 0, known: 2, revived: 0 };
     assert_eq!(store.record(NS, T + 1, &way(), &tweets).await.unwrap(), again);
 }
 
@@ -206,10 +206,10 @@ async fn recording_revives_the_ended_and_leaves_the_unavailable(store: &dyn Stor
 
     // Without a due time there is no life to give.
     let without = [new_tweet("1", T, None), new_tweet("2", T, None)];
-    assert_eq!(store.record(NS, T, &way(), &without).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
+    assert_eq!(store.record(NS, T, &way(), &without).await.unwrap(), RecordCounts { new: 0, known: 2, revived: 0 });
     let with = [new_tweet("1", T - 7, Some(T + 50)), new_tweet("2", T - 7, Some(T + 60))];
     let unavailable = get(store, "1").await;
-    assert_eq!(store.record(NS, T, &way(), &with).await.unwrap(), Recorded { new: 0, known: 1, revived: 1 });
+    assert_eq!(store.record(NS, T, &way(), &with).await.unwrap(), RecordCounts { new: 0, known: 1, revived: 1 });
 
     let (one, two) = (get(store, "1").await, get(store, "2").await);
     assert_eq!(one, unavailable, "sent again, a deleted post comes no sooner and its misses count on");
@@ -218,30 +218,30 @@ async fn recording_revives_the_ended_and_leaves_the_unavailable(store: &dyn Stor
     // What is known of it stays: also when it was made, unless that was unknown.
     assert_eq!((one.created_at, two.created_at), (Some(T), Some(T - 7)));
     assert_eq!((one.text.as_deref(), one.metrics, one.checked_at), (Some("text of 1"), counts(1, 1), Some(T + 1)));
-    assert_eq!(store.record(NS, T, &way(), &with).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
+    assert_eq!(store.record(NS, T, &way(), &with).await.unwrap(), RecordCounts { new: 0, known: 2, revived: 0 });
 }
 
 async fn recording_leaves_the_live_and_the_dead(store: &dyn Store) {
     saved(store, found("1", T, counts(1, 1))).await;
     saved(store, found("2", T, counts(2, 2))).await;
-    bury(store, "2", "why").await;
+    mark_dead(store, "2", "why").await;
     let before = (get(store, "1").await, get(store, "2").await);
     let mut again = [new_tweet("1", T - 9, Some(T + 1)), new_tweet("2", T - 9, Some(T + 1))];
     again[0].content = Some(Box::new(tweet("1", counts(9, 9))));
-    assert_eq!(store.record(NS, T + 9, &way(), &again).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
+    assert_eq!(store.record(NS, T + 9, &way(), &again).await.unwrap(), RecordCounts { new: 0, known: 2, revived: 0 });
     assert_eq!((get(store, "1").await, get(store, "2").await), before);
 }
 
 async fn an_id_recorded_twice_at_once_is_new_once(store: &dyn Store) {
     let tweets = [new_tweet("1", T, None), new_tweet("2", T, Some(T)), new_tweet("1", T, Some(T + 5))];
-    assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), Recorded { new: 2, known: 1, revived: 0 });
+    assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), RecordCounts { new: 2, known: 1, revived: 0 });
     // The one that gives it a life is the one that is kept.
     assert_eq!(get(store, "1").await.next_due, Some(T + 5));
 
     let mut last = missing("1", T, 1, T);
     (last.state, last.next_due) = (ItemState::Ended, None);
     saved(store, last).await;
-    assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), Recorded { new: 0, known: 2, revived: 1 });
+    assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), RecordCounts { new: 0, known: 2, revived: 1 });
 }
 
 async fn standing_comes_in_the_order_asked(store: &dyn Store) {
@@ -306,7 +306,7 @@ async fn what_an_answer_does_not_say_stays(store: &dyn Store) {
     let mut bare = tweet("1", Metrics { reply_count: Some(3), ..Metrics::default() });
     (bare.created_at, bare.text, bare.author_id, bare.author_name) = (None, None, None, None);
     bare.raw = "{}".into();
-    let stored = saved(store, super::observation("1", T + 1, Seen::Found(bare))).await;
+    let stored = saved(store, super::observation("1", T + 1, Finding::Found(bare))).await;
     let expected = StoredTweet {
         metrics: Metrics { reply_count: Some(3), ..counts(1, 2) },
         raw: Some("{}".into()),
@@ -320,10 +320,13 @@ async fn what_an_answer_does_not_say_stays(store: &dyn Store) {
     // What the API says of a date is better than what was stored of it; a missing one is filled.
     let mut other = tweet("1", counts(1, 2));
     other.created_at = Some(T - 99);
-    assert_eq!(saved(store, super::observation("1", T + 2, Seen::Found(other.clone()))).await.created_at, Some(T - 99));
+    assert_eq!(
+        saved(store, super::observation("1", T + 2, Finding::Found(other.clone()))).await.created_at,
+        Some(T - 99)
+    );
     assert_eq!(saved(store, broken("2", T)).await.created_at, None);
     other.id = "2".into();
-    assert_eq!(saved(store, super::observation("2", T + 1, Seen::Found(other))).await.created_at, Some(T - 99));
+    assert_eq!(saved(store, super::observation("2", T + 1, Finding::Found(other))).await.created_at, Some(T - 99));
 }
 
 async fn what_the_starter_knew_lasts_until_the_first_answer(store: &dyn Store) {
@@ -341,7 +344,7 @@ async fn what_the_starter_knew_lasts_until_the_first_answer(store: &dyn Store) {
     saved(store, broken("1", T - 3)).await;
     assert_eq!(store.history(NS, "1").await.unwrap(), []);
     let first = save(store, &[found("1", T - 2, counts(50, 60))]).await;
-    assert_eq!(first, Saved { saved: 1, older: 0, changed: 1 });
+    assert_eq!(first, SaveCounts { saved: 1, older: 0, changed: 1 });
     let stored = get(store, "1").await;
     assert_eq!((stored.text.as_deref(), stored.lookups), (Some("text of 1"), 1));
     let expected = Metrics { quote_count: Some(8), ..counts(50, 60) };
@@ -356,12 +359,12 @@ fn counted(id: &str, read_at: Option<i64>, metrics: Metrics) -> NewItem {
 
 async fn counts_that_came_with_a_post_are_those_of_their_time(store: &dyn Store) {
     let at = |checked_at, metrics| MetricsAt { checked_at, metrics };
-    let record = async |tweets: &[NewItem]| store.record(NS, T, &Way::of("poll"), tweets).await.unwrap();
+    let record = async |tweets: &[NewItem]| store.record(NS, T, &Way::new("poll"), tweets).await.unwrap();
     let history = async |id| store.history(NS, id).await.unwrap();
     // The first counts open the history, and again they change nothing.
     let first = counted("1", Some(T + 10), counts(1, 2));
     let recorded = record(&[first.clone(), counted("file", None, counts(1, 2)), new_tweet("bare", T, Some(T))]).await;
-    assert_eq!(recorded, Recorded { new: 3, known: 0, revived: 0 });
+    assert_eq!(recorded, RecordCounts { new: 3, known: 0, revived: 0 });
     record(std::slice::from_ref(&first)).await;
     assert_eq!(history("1").await, [at(T + 10, counts(1, 2))]);
     let stored = get(store, "1").await;
@@ -375,7 +378,7 @@ async fn counts_that_came_with_a_post_are_those_of_their_time(store: &dyn Store)
     record(&[counted("1", Some(T + 15), counts(0, 0))]).await;
     assert_eq!(history("1").await, [at(T + 10, counts(1, 2)), at(T + 30, counts(1, 3))]);
     // With lookups it is the same: an older answer changes nothing, and neither do older counts after an answer.
-    assert_eq!(save(store, &[found("1", T + 25, counts(5, 5))]).await, Saved { saved: 0, older: 1, changed: 0 });
+    assert_eq!(save(store, &[found("1", T + 25, counts(5, 5))]).await, SaveCounts { saved: 0, older: 1, changed: 0 });
     saved(store, found("1", T + 40, counts(1, 3))).await;
     record(&[counted("1", Some(T + 35), counts(7, 7)), counted("bare", Some(T + 11), counts(4, 4))]).await;
     assert_eq!((history("1").await.len(), get(store, "1").await.metrics), (2, counts(1, 3)));
@@ -385,7 +388,7 @@ async fn counts_that_came_with_a_post_are_those_of_their_time(store: &dyn Store)
     // One whose life is over keeps its state; one that is missing, or dead, takes none.
     store.record(NS, T, &way(), &[new_tweet("old", T, None)]).await.unwrap();
     saved(store, missing("gone", T + 10, 1, T + 10)).await;
-    bury(store, "dead", "why").await;
+    mark_dead(store, "dead", "why").await;
     let ended = NewItem { next_due: None, ..counted("old", Some(T + 60), counts(1, 1)) };
     record(&[ended, counted("gone", Some(T + 60), counts(1, 1)), counted("dead", Some(T + 60), counts(1, 1))]).await;
     assert_eq!((get(store, "old").await.state, history("old").await.len()), (ItemState::Ended, 1));
@@ -397,7 +400,7 @@ async fn counts_that_came_with_a_post_are_those_of_their_time(store: &dyn Store)
 }
 
 async fn the_reason_of_a_miss_lasts_as_long_as_it_is_stated(store: &dyn Store) {
-    let gone = |at, misses, reason| observation("1", at, Seen::Missing { misses, since: T, reason, handle: None });
+    let gone = |at, misses, reason| observation("1", at, Finding::Missing { misses, since: T, reason, handle: None });
     let reason = async |answer| saved(store, answer).await.missing_reason;
     assert_eq!(reason(gone(T, 1, Some(Absence::NotFound))).await.as_deref(), Some("not_found"));
     assert_eq!(reason(gone(T + 1, 2, Some(Absence::Protected))).await.as_deref(), Some("not_authorized"));
@@ -408,14 +411,14 @@ async fn the_reason_of_a_miss_lasts_as_long_as_it_is_stated(store: &dyn Store) {
 }
 
 async fn an_edited_tweet_has_a_current_id(store: &dyn Store) {
-    let edited = |at, id: &str| super::observation("1", at, Seen::Found(tweet(id, counts(1, 1))));
+    let edited = |at, id: &str| super::observation("1", at, Finding::Found(tweet(id, counts(1, 1))));
     let mut first = edited(T, "1");
     first.follow = Some("5".into());
     let stored = saved(store, first).await;
     assert_eq!((stored.current_id.as_deref(), stored.text.as_deref()), (Some("5"), Some("text of 1")));
     assert_eq!(store.standing(NS, &["1".into()]).await.unwrap()[0].as_ref().unwrap().current_id.as_deref(), Some("5"));
     let mut later = edited(T + 1, "5");
-    if let Seen::Found(tweet) = &mut later.seen {
+    if let Finding::Found(tweet) = &mut later.finding {
         tweet.created_at = Some(T + 1);
     }
     let stored = saved(store, later).await;
@@ -469,7 +472,7 @@ async fn a_withheld_tweet_keeps_its_text(store: &dyn Store) {
 
 async fn a_text_that_was_delivered_is_stored_though_withheld(store: &dyn Store) {
     let mut answer = withheld("1", T, counts(3, 4), "DE");
-    if let Seen::Found(tweet) = &mut answer.seen {
+    if let Finding::Found(tweet) = &mut answer.finding {
         tweet.text = Some("what it says elsewhere".into());
     }
     let stored = saved(store, answer).await;
@@ -483,7 +486,11 @@ async fn a_text_that_was_delivered_is_stored_though_withheld(store: &dyn Store) 
 async fn a_text_that_is_cut_short_does_not_replace_a_longer_one(store: &dyn Store) {
     let answer = |at, id: &str, text: &str, truncated| {
         let details = Details { truncated: Some(truncated), ..Details::default() };
-        super::observation("1", at, Seen::Found(Tweet { text: Some(text.into()), details, ..tweet(id, counts(1, 1)) }))
+        super::observation(
+            "1",
+            at,
+            Finding::Found(Tweet { text: Some(text.into()), details, ..tweet(id, counts(1, 1)) }),
+        )
     };
     let text = |stored: StoredTweet| (stored.text.unwrap(), stored.details.truncated.unwrap());
     assert_eq!(text(saved(store, answer(T, "1", "cut…", true)).await), ("cut…".into(), true));
@@ -509,7 +516,7 @@ async fn every_way_by_which_a_tweet_came_is_kept(store: &dyn Store) {
 async fn a_text_that_is_too_long_is_cut_and_marked(store: &dyn Store) {
     let mut short = tweet("1", counts(1, 1));
     short.text = Some("a".repeat(2_000));
-    store.save(NS, &[observation("1", T - 10, Seen::Found(short))]).await.unwrap();
+    store.save(NS, &[observation("1", T - 10, Finding::Found(short))]).await.unwrap();
     // Edited in place, which leaves its length: the newest text is stored all the same.
     for (at, letter) in [(T, "<"), (T + 10, "é")] {
         let long = letter.repeat(1_000_000);
@@ -517,11 +524,11 @@ async fn a_text_that_is_too_long_is_cut_and_marked(store: &dyn Store) {
         (tweet.text, tweet.details.truncated) = (Some(long.clone()), Some(false));
         tweet.raw = format!("{{\"text\":\"{long}\",\"padding\":\"{}\"}}", "x".repeat(100_000));
         let length = tweet.raw.len();
-        store.save(NS, &[observation("1", at, Seen::Found(tweet))]).await.unwrap();
+        store.save(NS, &[observation("1", at, Finding::Found(tweet))]).await.unwrap();
         let stored = store.tweet(NS, "1").await.unwrap().unwrap();
         let text = stored.text.unwrap();
         assert!(text.len() <= LONGEST_TEXT && text.starts_with(letter), "{} bytes", text.len());
-        assert!(text.ends_with(&format!("… [cut: {} bytes]", long.len())) && is_cut(&text));
+        assert!(text.ends_with(&format!("… [cut: {} bytes]", long.len())) && is_truncated(&text));
         assert_eq!(stored.details.truncated, Some(true));
         assert_eq!(stored.raw.unwrap(), format!("{{\"cut\":{length}}}"), "an object over 1 MiB");
     }
@@ -532,7 +539,7 @@ async fn a_text_that_is_too_long_is_cut_and_marked(store: &dyn Store) {
     let content = Tweet { text: Some("<".repeat(1_000_000)), ..tweet("2", counts(1, 1)) };
     let new = NewItem { content: Some(Box::new(content)), ..new_tweet("2", T, Some(T)) };
     store.record(NS, T, &way(), &[new]).await.unwrap();
-    assert!(is_cut(&store.tweet(NS, "2").await.unwrap().unwrap().text.unwrap()), "an ingest's text");
+    assert!(is_truncated(&store.tweet(NS, "2").await.unwrap().unwrap().text.unwrap()), "an ingest's text");
 }
 
 async fn a_missing_tweet_keeps_all_else(store: &dyn Store) {
@@ -589,7 +596,7 @@ async fn a_row_that_a_broken_answer_makes_was_never_answered(store: &dyn Store) 
     let ended = saved(store, miss).await;
     assert_eq!((ended.lookups, ended.misses, ended.checked_at), (1, 1, Some(T + 1)));
     assert!(!store.standing(NS, &["2".to_owned()]).await.unwrap().remove(0).unwrap().was_found());
-    assert_eq!(store.remove(NS, Expired::Deleted, &["2".to_owned()]).await.unwrap(), 0);
+    assert_eq!(store.remove(NS, Expiry::Deleted, &["2".to_owned()]).await.unwrap(), 0);
     // An answer of the same moment that can be read is its first one.
     let first = saved(store, found("3", T, counts(4, 7))).await;
     assert_eq!((first.checked_at, first.lookups, first.unreadable), (Some(T), 1, None));
@@ -603,7 +610,7 @@ async fn a_row_that_a_broken_answer_makes_was_never_answered(store: &dyn Store) 
 async fn a_promoted_post_is_due_sooner_and_never_later(store: &dyn Store) {
     store.record(NS, T, &way(), &["1", "2", "3", "4"].map(|id| new_tweet(id, T, Some(T + 100)))).await.unwrap();
     saved(store, missing("2", T, 1, T)).await;
-    bury(store, "3", "why").await;
+    mark_dead(store, "3", "why").await;
     let mut last = missing("4", T, 9, T - 8);
     (last.state, last.next_due) = (ItemState::Ended, None);
     saved(store, last).await;
@@ -633,9 +640,9 @@ async fn found_clears_misses_and_the_withheld_mark(store: &dyn Store) {
 async fn an_older_answer_changes_nothing(store: &dyn Store) {
     let before = saved(store, found("1", T + 5, counts(1, 2))).await;
     let older = [found("1", T + 4, counts(8, 9)), missing("2", T, 1, T)];
-    assert_eq!(save(store, &older).await, Saved { saved: 1, older: 1, changed: 0 });
+    assert_eq!(save(store, &older).await, SaveCounts { saved: 1, older: 1, changed: 0 });
     for older in [missing("1", T + 4, 1, T), withheld("1", T, counts(8, 9), "DE"), broken("1", T)] {
-        assert_eq!(save(store, &[older]).await, Saved { saved: 0, older: 1, changed: 0 });
+        assert_eq!(save(store, &[older]).await, SaveCounts { saved: 0, older: 1, changed: 0 });
     }
     assert_eq!(get(store, "1").await, before);
     assert_eq!(store.history(NS, "1").await.unwrap().len(), 1);
@@ -644,11 +651,11 @@ async fn an_older_answer_changes_nothing(store: &dyn Store) {
 async fn the_same_save_again_changes_nothing(store: &dyn Store) {
     let batch =
         [found("1", T, counts(1, 2)), withheld("2", T, counts(3, 4), "DE"), missing("3", T, 2, T - 1), broken("4", T)];
-    assert_eq!(save(store, &batch).await, Saved { saved: 4, older: 0, changed: 2 });
+    assert_eq!(save(store, &batch).await, SaveCounts { saved: 4, older: 0, changed: 2 });
     let ids = ["1", "2", "3", "4"];
     let before = join_all(ids.map(|id| get(store, id))).await;
     for _ in 0..2 {
-        assert_eq!(save(store, &batch).await, Saved { saved: 4, older: 0, changed: 0 });
+        assert_eq!(save(store, &batch).await, SaveCounts { saved: 4, older: 0, changed: 0 });
     }
     assert_eq!(join_all(ids.map(|id| get(store, id))).await, before);
     assert_eq!(store.history(NS, "1").await.unwrap().len(), 1);
@@ -659,7 +666,7 @@ async fn a_repeat_after_a_revival_does_not_end_it_again(store: &dyn Store) {
     (last.state, last.next_due) = (ItemState::Ended, None);
     save(store, std::slice::from_ref(&last)).await;
     store.record(NS, T, &way(), &[new_tweet("1", T, Some(T + 7))]).await.unwrap();
-    assert_eq!(save(store, &[last]).await, Saved { saved: 1, older: 0, changed: 0 });
+    assert_eq!(save(store, &[last]).await, SaveCounts { saved: 1, older: 0, changed: 0 });
     let stored = get(store, "1").await;
     assert_eq!((stored.state, stored.next_due), (ItemState::Live, Some(T + 7)));
 }
@@ -671,17 +678,17 @@ async fn of_an_id_twice_in_a_batch_the_newest_answer_counts(store: &dyn Store) {
         found("2", T, counts(5, 5)),
         found("1", T + 2, counts(2, 2)),
     ];
-    assert_eq!(save(store, &batch).await, Saved { saved: 2, older: 2, changed: 2 });
+    assert_eq!(save(store, &batch).await, SaveCounts { saved: 2, older: 2, changed: 2 });
     let stored = get(store, "1").await;
     assert_eq!((stored.metrics, stored.checked_at, stored.lookups), (counts(3, 3), Some(T + 3), 1));
-    assert_eq!(save(store, &batch).await, Saved { saved: 2, older: 2, changed: 0 });
+    assert_eq!(save(store, &batch).await, SaveCounts { saved: 2, older: 2, changed: 0 });
 }
 
 async fn history_has_a_row_per_change(store: &dyn Store) {
     let row = |checked_at, metrics| MetricsAt { checked_at, metrics };
     let steps = [(0, counts(1, 1), 1), (10, counts(1, 1), 0), (20, counts(1, 2), 1), (30, counts(0, 2), 1)];
     for (after, metrics, changed) in steps {
-        assert_eq!(save(store, &[found("1", T + after, metrics)]).await, Saved { saved: 1, older: 0, changed });
+        assert_eq!(save(store, &[found("1", T + after, metrics)]).await, SaveCounts { saved: 1, older: 0, changed });
     }
     assert_eq!(save(store, &[missing("1", T + 40, 1, T)]).await.changed, 0);
     assert_eq!(save(store, &[found("1", T + 50, Metrics::default())]).await.changed, 0);
@@ -748,40 +755,44 @@ async fn recent_events_belong_to_the_newest_answer(store: &dyn Store) {
 }
 
 async fn what_was_learnt_is_replaced_by_one_of_those_who_know_it(store: &dyn Store) {
-    assert_eq!(store.learnt(NS).await.unwrap(), None);
-    let first = Learnt { at: T, price: 1.0, level: 1.0, calls: 7.5, events: 1e12, ..Learnt::default() };
-    assert!(store.learn(NS, None, &first).await.unwrap());
-    assert!(!store.learn(NS, None, &Learnt { at: T + 1, ..first }).await.unwrap(), "another one was first");
-    let second = Learnt { at: T + 5, price: 1.25, average_events: 0.125, ..first };
-    assert!(!store.learn(NS, Some(T + 1), &second).await.unwrap());
-    assert_eq!(store.learnt(NS).await.unwrap(), Some(first));
-    assert!(store.learn(NS, Some(T), &second).await.unwrap());
-    assert!(!store.learn(NS, Some(T), &first).await.unwrap(), "the same again");
-    assert_eq!(store.learnt(NS).await.unwrap(), Some(second));
-    assert_eq!(store.learnt("other").await.unwrap(), None);
+    assert_eq!(store.corrections(NS).await.unwrap(), None);
+    let first =
+        BudgetCorrections { at: T, price: 1.0, level: 1.0, calls: 7.5, events: 1e12, ..BudgetCorrections::default() };
+    assert!(store.replace_corrections(NS, None, &first).await.unwrap());
+    assert!(
+        !store.replace_corrections(NS, None, &BudgetCorrections { at: T + 1, ..first }).await.unwrap(),
+        "another one was first"
+    );
+    let second = BudgetCorrections { at: T + 5, price: 1.25, average_events: 0.125, ..first };
+    assert!(!store.replace_corrections(NS, Some(T + 1), &second).await.unwrap());
+    assert_eq!(store.corrections(NS).await.unwrap(), Some(first));
+    assert!(store.replace_corrections(NS, Some(T), &second).await.unwrap());
+    assert!(!store.replace_corrections(NS, Some(T), &first).await.unwrap(), "the same again");
+    assert_eq!(store.corrections(NS).await.unwrap(), Some(second));
+    assert_eq!(store.corrections("other").await.unwrap(), None);
 }
 
 async fn the_dead_stay_dead(store: &dyn Store) {
     saved(store, found("1", T, counts(1, 2))).await;
     let before = saved(store, missing("1", T + 1, 3, T - 1)).await;
-    bury(store, "1", "it broke 3 workers").await;
+    mark_dead(store, "1", "it broke 3 workers").await;
     let dead =
         StoredTweet { state: ItemState::Dead, next_due: None, reason: Some("it broke 3 workers".into()), ..before };
     assert_eq!(get(store, "1").await, dead);
     for answer in [found("1", T + 9, counts(5, 5)), missing("1", T + 1, 3, T - 1), broken("1", T + 9)] {
-        assert_eq!(save(store, &[answer]).await, Saved { saved: 0, older: 1, changed: 0 });
+        assert_eq!(save(store, &[answer]).await, SaveCounts { saved: 0, older: 1, changed: 0 });
     }
     let again = store.record(NS, T + 9, &way(), &[new_tweet("1", T, Some(T))]).await.unwrap();
-    assert_eq!(again, Recorded { new: 0, known: 1, revived: 0 });
+    assert_eq!(again, RecordCounts { new: 0, known: 1, revived: 0 });
     assert_eq!(get(store, "1").await, dead);
     assert_eq!(store.history(NS, "1").await.unwrap().len(), 1);
 }
 
-async fn burying_twice_keeps_the_first_reason(store: &dyn Store) {
+async fn marking_dead_twice_keeps_the_first_reason(store: &dyn Store) {
     // Never recorded: a row is made, or a queue rebuilt from the store would not know.
     let ids = [("1", "first"), ("2", "other"), ("1", "second")].map(|(id, why)| (id.to_owned(), why.to_owned()));
-    store.bury(NS, T, &ids).await.unwrap();
-    bury(store, "1", "third").await;
+    store.mark_dead(NS, T, &ids).await.unwrap();
+    mark_dead(store, "1", "third").await;
     let one = get(store, "1").await;
     assert_eq!((one.state, one.reason.as_deref()), (ItemState::Dead, Some("first")));
     assert_eq!((one.first_seen, one.checked_at, one.lookups), (T, None, 0));
@@ -790,18 +801,23 @@ async fn burying_twice_keeps_the_first_reason(store: &dyn Store) {
     assert_eq!(store.dead(NS).await.unwrap(), 2);
 }
 
-async fn the_exhumed_live_again_or_end(store: &dyn Store) {
+async fn the_resolved_dead_live_again_or_end(store: &dyn Store) {
     saved(store, missing("1", T, 4, T - 3)).await;
     saved(store, found("2", T, counts(1, 2))).await;
     saved(store, found("3", T, counts(1, 2))).await;
     for id in ["1", "2"] {
-        bury(store, id, "why").await;
+        mark_dead(store, id, "why").await;
     }
     let living = get(store, "3").await;
-    let calls = [exhumed("1", Some(T + 5)), exhumed("2", None), exhumed("3", None), exhumed("4", Some(T + 6))];
+    let calls = [
+        dead_resolution("1", Some(T + 5)),
+        dead_resolution("2", None),
+        dead_resolution("3", None),
+        dead_resolution("4", Some(T + 6)),
+    ];
     for at in [T + 9, T + 10] {
         // The second time changes nothing: nobody is dead any more.
-        store.exhume(NS, at, &calls).await.unwrap();
+        store.resolve_dead(NS, at, &calls).await.unwrap();
         let (one, two) = (get(store, "1").await, get(store, "2").await);
         assert_eq!((one.state, one.next_due, one.created_at), (ItemState::Live, Some(T + 5), Some(T - 70)));
         assert_eq!((one.misses, one.missing_since, one.reason), (0, None, None));
@@ -815,7 +831,7 @@ async fn the_exhumed_live_again_or_end(store: &dyn Store) {
     }
     // Answers count again; and it may die again, for another reason.
     assert_eq!(saved(store, found("1", T + 20, counts(3, 4))).await.metrics, counts(3, 4));
-    bury(store, "1", "again").await;
+    mark_dead(store, "1", "again").await;
     assert_eq!(get(store, "1").await.reason.as_deref(), Some("again"));
 }
 
@@ -824,7 +840,7 @@ async fn pages_hold_the_living_or_the_dead_once_each(store: &dyn Store) {
     store.record(NS, T, &way(), &all).await.unwrap();
     saved(store, missing("101", T, 1, T)).await;
     for id in ["102", "131"] {
-        bury(store, id, &format!("why {id}")).await;
+        mark_dead(store, id, &format!("why {id}")).await;
     }
     // Neither another pipeline nor an id that is greater by number alone.
     store.record("other", T, &way(), &[new_tweet("120", T, Some(T))]).await.unwrap();
@@ -835,13 +851,16 @@ async fn pages_hold_the_living_or_the_dead_once_each(store: &dyn Store) {
         .chain((100..135).rev().filter(|n| n % 5 > 0 && ![102, 131].contains(n)).map(|n| n.to_string()))
         .collect();
     for limit in [1, 7, 1_000] {
-        let listed = pages(store, Listing::Living, limit).await;
+        let listed = pages(store, Listing::Tracked, limit).await;
         assert_eq!(ids(&listed), living);
         let of = |id: &str| listed.iter().find(|listed| listed.id == id).unwrap();
         assert_eq!((of("101").state, of("101").next_due), (ItemState::Unavailable, Some(T + 60_000)));
         let (created_at, next_due) = (Some(T - 134), Some(T + 134));
         let (id, state) = ("134".into(), ItemState::Live);
-        assert_eq!(*of("134"), Listed { id, state, created_at, next_due, checked_at: None, reason: None, once: false });
+        assert_eq!(
+            *of("134"),
+            ListedItem { id, state, created_at, next_due, checked_at: None, reason: None, once: false }
+        );
         let dead = pages(store, Listing::Dead, limit).await;
         assert_eq!(ids(&dead), ["131", "102"]);
         assert_eq!((dead[0].state, dead[0].reason.as_deref()), (ItemState::Dead, Some("why 131")));
@@ -851,14 +870,14 @@ async fn pages_hold_the_living_or_the_dead_once_each(store: &dyn Store) {
 
 async fn a_page_moves_on_while_rows_come_and_go(store: &dyn Store) {
     store.record(NS, T, &way(), &["1", "3", "5", "7", "9"].map(|id| new_tweet(id, T, Some(T)))).await.unwrap();
-    let first = store.page(NS, Listing::Living, None, 2).await.unwrap();
+    let first = store.page(NS, Listing::Tracked, None, 2).await.unwrap();
     assert_eq!(ids(&first), ["9", "7"]);
     // Above it and below it: some come, some go, one changes its state and its due time.
     store.record(NS, T, &way(), &["2", "8"].map(|id| new_tweet(id, T, Some(T - 9)))).await.unwrap();
-    bury(store, "7", "why").await;
-    bury(store, "5", "why").await;
+    mark_dead(store, "7", "why").await;
+    mark_dead(store, "5", "why").await;
     saved(store, missing("3", T + 1, 1, T)).await;
-    let rest = store.page(NS, Listing::Living, Some("7"), 9).await.unwrap();
+    let rest = store.page(NS, Listing::Tracked, Some("7"), 9).await.unwrap();
     assert_eq!(ids(&rest), ["3", "2", "1"]);
 }
 
@@ -873,16 +892,16 @@ async fn what_ended_and_is_expired_is_removed_whole(store: &dyn Store) {
     let known = store.standing(NS, &["3", "4", "5"].map(str::to_owned)).await.unwrap();
     assert_eq!(known.into_iter().map(|of| of.unwrap().is_blanked).collect::<Vec<_>>(), [false, true, false]);
     store.record(NS, T, &way(), &[new_tweet("1", T, None), new_tweet("6", T, None)]).await.unwrap();
-    bury(store, "7", "why").await;
+    mark_dead(store, "7", "why").await;
     let all: Vec<String> = (0..9).map(|n| n.to_string()).collect();
     assert_eq!(ids(&pages(store, Listing::Ended, 2).await), ["6", "5", "4", "2", "1"]);
 
-    assert_eq!(store.remove("other", Expired::Deleted, &all).await.unwrap(), 0);
-    assert_eq!(store.remove(NS, Expired::Deleted, &all[..4]).await.unwrap(), 0);
+    assert_eq!(store.remove("other", Expiry::Deleted, &all).await.unwrap(), 0);
+    assert_eq!(store.remove(NS, Expiry::Deleted, &all[..4]).await.unwrap(), 0);
     for removed in [1, 0] {
-        assert_eq!(store.remove(NS, Expired::Deleted, &all).await.unwrap(), removed);
+        assert_eq!(store.remove(NS, Expiry::Deleted, &all).await.unwrap(), removed);
     }
-    assert_eq!(store.remove(NS, Expired::Before(T + 5), &all).await.unwrap(), 2);
+    assert_eq!(store.remove(NS, Expiry::Before(T + 5), &all).await.unwrap(), 2);
     assert_eq!(ids(&pages(store, Listing::Ended, 9).await), ["5", "2"]);
     for gone in ["1", "4", "6"] {
         assert_eq!(store.tweet(NS, gone).await.unwrap(), None);
@@ -892,8 +911,8 @@ async fn what_ended_and_is_expired_is_removed_whole(store: &dyn Store) {
     }
     // Whoever comes again is new.
     let again = store.record(NS, T + 9, &way(), &[new_tweet("1", T, Some(T))]).await.unwrap();
-    assert_eq!(again, Recorded { new: 1, ..Recorded::default() });
-    assert_eq!(store.remove(NS, Expired::Before(T + 99), &all).await.unwrap(), 2);
+    assert_eq!(again, RecordCounts { new: 1, ..RecordCounts::default() });
+    assert_eq!(store.remove(NS, Expiry::Before(T + 99), &all).await.unwrap(), 2);
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts { live: 2, dead: 1, ..StateCounts::default() });
     assert_eq!(store.dead(NS).await.unwrap(), 1);
 }
@@ -902,7 +921,7 @@ async fn namespaces_do_not_mix(store: &dyn Store) {
     let other = "mastodon:update:example.org";
     saved(store, found("1", T, counts(1, 2))).await;
     assert_eq!(store.save(other, &[found("1", T - 5, counts(7, 8))]).await.unwrap().saved, 1);
-    store.bury(other, T, &[("1".into(), "why".into())]).await.unwrap();
+    store.mark_dead(other, T, &[("1".into(), "why".into())]).await.unwrap();
     let here = get(store, "1").await;
     assert_eq!((here.state, here.metrics), (ItemState::Live, counts(1, 2)));
     let there = store.tweet(other, "1").await.unwrap().unwrap();
@@ -920,8 +939,8 @@ async fn text_with_nul_costs_no_batch(store: &dyn Store) {
     answer.author_name = Some("jack\0".into());
     answer.raw = "{\"text\":\"a\0b\"}".into();
     let batch =
-        [super::observation("1", T, Seen::Found(answer)), withheld("2", T, counts(1, 2), "D\0E"), broken("3\0", T)];
-    assert_eq!(save(store, &batch).await, Saved { saved: 3, older: 0, changed: 2 });
+        [super::observation("1", T, Finding::Found(answer)), withheld("2", T, counts(1, 2), "D\0E"), broken("3\0", T)];
+    assert_eq!(save(store, &batch).await, SaveCounts { saved: 3, older: 0, changed: 2 });
     let one = get(store, "1").await;
     assert_eq!(one.text.as_deref(), Some("a\u{fffd}b\u{fffd}"));
     assert_eq!(one.author_id.as_deref(), Some("\u{fffd}"));
@@ -929,11 +948,11 @@ async fn text_with_nul_costs_no_batch(store: &dyn Store) {
     assert_eq!(one.current_id.as_deref(), Some("1\u{fffd}"));
     assert_eq!(one.raw.as_deref(), Some("{\"text\":\"a\u{fffd}b\"}"));
     assert_eq!(get(store, "2").await.withheld_in.as_deref(), Some("D\u{fffd}E"));
-    bury(store, "2", "it broke\0").await;
+    mark_dead(store, "2", "it broke\0").await;
     assert_eq!(get(store, "2").await.reason.as_deref(), Some("it broke\u{fffd}"));
     // Such an id is nobody's, but it is found again under the name it was given.
     assert!(store.standing(NS, &["3\0".into()]).await.unwrap()[0].is_some());
-    assert_eq!(save(store, &batch).await, Saved { saved: 2, older: 1, changed: 0 });
+    assert_eq!(save(store, &batch).await, SaveCounts { saved: 2, older: 1, changed: 0 });
 }
 
 async fn counts_have_64_bits(store: &dyn Store) {
@@ -946,12 +965,12 @@ async fn counts_have_64_bits(store: &dyn Store) {
 async fn thousands_of_rows_in_one_call(store: &dyn Store) {
     let ids: Vec<String> = (0..2_500).map(|n| n.to_string()).collect();
     let tweets: Vec<_> = ids.iter().map(|id| new_tweet(id, T, Some(T))).collect();
-    assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), Recorded { new: 2_500, known: 0, revived: 0 });
+    assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), RecordCounts { new: 2_500, known: 0, revived: 0 });
     let batch: Vec<_> = ids.iter().map(|id| found(id, T, counts(1, 2))).collect();
-    assert_eq!(save(store, &batch).await, Saved { saved: 2_500, older: 0, changed: 2_500 });
+    assert_eq!(save(store, &batch).await, SaveCounts { saved: 2_500, older: 0, changed: 2_500 });
     assert!(store.standing(NS, &ids).await.unwrap().iter().flatten().all(|known| known.checked_at == Some(T)));
     let dead: Vec<_> = ids.iter().map(|id| (id.clone(), "why".to_owned())).collect();
-    store.bury(NS, T, &dead).await.unwrap();
+    store.mark_dead(NS, T, &dead).await.unwrap();
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts { dead: 2_500, ..StateCounts::default() });
 }
 
@@ -961,7 +980,7 @@ async fn overlapping_batches_at_once_end_with_the_newest(store: &dyn Store) {
     let ids: Vec<String> = (0..60).map(|n| n.to_string()).collect();
     let writer = async |writer: i64| {
         let mut random = StdRng::seed_from_u64(writer as u64);
-        let mut sum = Saved::default();
+        let mut sum = SaveCounts::default();
         for round in 0..ROUNDS {
             // Each writer has its own times; the last writer's last round is the newest of all.
             let at = T + round * WRITERS + writer;
@@ -1011,7 +1030,7 @@ async fn overlapping_calls_of_every_kind_at_once(store: &dyn Store) {
                 }
                 _ => {
                     let dead: Vec<_> = ids.iter().take(2).map(|id| (id.clone(), "why".to_owned())).collect();
-                    store.bury(NS, at, &dead).await.unwrap();
+                    store.mark_dead(NS, at, &dead).await.unwrap();
                 }
             }
         }

@@ -10,10 +10,10 @@ use futures::TryStreamExt;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::post::{ItemState, Tweet};
-use twitter_updater::store::export::{Cell, EDGES, Tables, Wanted};
+use twitter_updater::store::export::{Cell, EDGES, ExportFilter, ExportTables};
 use twitter_updater::store::{
-    CrawlEnd, CrawlKind, CrawlUnderWay, Edge, EdgeChange, EdgePage, Edges, End, Ended, Expired, Follow, Graphs,
-    Lifecycle, MemberSeen, NewCrawl, Next, Observation, PageSaved, Seen, Store, WaveGuard,
+    ClosingLimit, CrawlEnd, CrawlKind, CrawlOutcome, CrawlUnderWay, Edge, EdgeChange, EdgePage, Edges, End, Expiry,
+    Finding, Follow, Graphs, Lifecycle, ListedMember, NewCrawl, Next, Observation, SavedEdges, Store,
 };
 
 use super::{T, new_tweet, open_postgres, way};
@@ -23,10 +23,10 @@ const NS: &str = "followers:twitter";
 const FRIENDS: &str = "friends:twitter";
 
 /// No limit.
-const FREE: WaveGuard = WaveGuard { share: 1.0, least: 0 };
+const FREE: ClosingLimit = ClosingLimit { share: 1.0, least: 0 };
 
-trait EdgeStore: Store + Edges + Tables + Graphs {}
-impl<S: Store + Edges + Tables + Graphs> EdgeStore for S {}
+trait EdgeStore: Store + Edges + ExportTables + Graphs {}
+impl<S: Store + Edges + ExportTables + Graphs> EdgeStore for S {}
 
 macro_rules! on_both {
     ($($case:ident)*) => {
@@ -94,12 +94,12 @@ use self::recorded::a_recorded_pair_of_lists;
 use self::totals::{lists_are_counted_by_tier_and_read, lists_that_were_never_read_are_counted_with_their_pages};
 use self::truth::any_list_is_told_as_it_was;
 
-fn member(id: &str) -> MemberSeen {
-    MemberSeen { id: id.into(), followed_at: None }
+fn member(id: &str) -> ListedMember {
+    ListedMember { id: id.into(), followed_at: None }
 }
 
 /// Members of one letter each.
-fn members(ids: &str) -> Vec<MemberSeen> {
+fn members(ids: &str) -> Vec<ListedMember> {
     ids.chars().map(|id| member(&id.to_string())).collect()
 }
 
@@ -114,13 +114,13 @@ async fn begin(store: &dyn EdgeStore, owner: &str, at: Millis, kind: CrawlKind) 
 }
 
 /// A page of the crawl that is under way, asked for 2 ms before its answer.
-async fn page(store: &dyn EdgeStore, owner: &str, at: Millis, ids: &str, next: Next) -> PageSaved {
+async fn page(store: &dyn EdgeStore, owner: &str, at: Millis, ids: &str, next: Next) -> SavedEdges {
     let crawl = store.crawl(NS, owner).await.unwrap().unwrap();
     let page = page_of(&crawl, at, members(ids), next);
     store.save_edges(NS, owner, &page).await.unwrap().unwrap()
 }
 
-fn page_of(crawl: &CrawlUnderWay, at: Millis, members: Vec<MemberSeen>, next: Next) -> EdgePage {
+fn page_of(crawl: &CrawlUnderWay, at: Millis, members: Vec<ListedMember>, next: Next) -> EdgePage {
     let cursor = crawl.cursor.clone();
     EdgePage { crawl: crawl.number, cursor, members, unreadable: 0, next, asked_at: T + at - 2, answered_at: T + at }
 }
@@ -132,7 +132,7 @@ fn to(cursor: &str) -> Next {
 const END: Next = Next::End(End::Complete(FREE));
 
 /// A complete crawl of one page, that begins 5 ms before its answer.
-async fn crawl(store: &dyn EdgeStore, owner: &str, at: Millis, ids: &str) -> Ended {
+async fn crawl(store: &dyn EdgeStore, owner: &str, at: Millis, ids: &str) -> CrawlOutcome {
     begin(store, owner, at - 5, CrawlKind::Complete).await;
     page(store, owner, at, ids, END).await.ended.unwrap()
 }
@@ -151,8 +151,8 @@ async fn edges(store: &dyn EdgeStore) -> Vec<String> {
     all
 }
 
-fn ended(end: CrawlEnd, vanished: u64, withheld: u64) -> Ended {
-    Ended { end, vanished, withheld }
+fn ended(end: CrawlEnd, vanished: u64, withheld: u64) -> CrawlOutcome {
+    CrawlOutcome { end, vanished, withheld }
 }
 
 async fn edges_are_intervals_between_complete_crawls(store: &dyn EdgeStore) {
@@ -169,7 +169,7 @@ async fn edges_are_intervals_between_complete_crawls(store: &dyn EdgeStore) {
         pages: 0,
         found: 0,
         unreadable: 0,
-        told: Some(3),
+        stated_total: Some(3),
     };
     assert_eq!(crawl, expected);
     let other = NewCrawl { kind: CrawlKind::Prefix { known_tail: 1 }, at: T + 9, stated_total: None };
@@ -177,7 +177,7 @@ async fn edges_are_intervals_between_complete_crawls(store: &dyn EdgeStore) {
 
     assert_eq!(
         page(store, "9", 10, "cb", to("2")).await,
-        PageSaved { new: 2, repeated: 0, known_tail: 0, ended: None }
+        SavedEdges { new: 2, repeated: 0, known_tail: 0, ended: None }
     );
     let now = store.crawl(NS, "9").await.unwrap().unwrap();
     assert_eq!((now.cursor.as_deref(), now.pages, now.found, now.newest_at), (Some("2"), 1, 2, T + 10));
@@ -204,7 +204,7 @@ async fn edges_are_intervals_between_complete_crawls(store: &dyn EdgeStore) {
     let told: Vec<_> = crawls.iter().map(|of| (of.pages, of.found, of.appeared, of.vanished)).collect();
     assert_eq!(told, [(2, 3, 1, 1), (2, 3, 1, 1)]);
     assert_eq!((crawls[0].ended.as_deref(), crawls[0].ended_at), (Some("complete"), Some(T + 220)));
-    assert_eq!(store.crawls(NS, "9", 9).await.unwrap()[2].told, Some(3));
+    assert_eq!(store.crawls(NS, "9", 9).await.unwrap()[2].stated_total, Some(3));
 }
 
 async fn a_late_page_and_one_that_was_saved_change_nothing(store: &dyn EdgeStore) {
@@ -250,7 +250,7 @@ async fn pages_that_overlap_count_each_member_once(store: &dyn EdgeStore) {
     assert_eq!((saved.new, saved.repeated), (4, 2), "NUL is stored as another character");
     let saved = page(store, "9", 20, "cde", to("3")).await;
     assert_eq!((saved.new, saved.repeated), (2, 1));
-    assert_eq!(page(store, "9", 25, "", to("4")).await, PageSaved { new: 0, repeated: 0, known_tail: 0, ended: None });
+    assert_eq!(page(store, "9", 25, "", to("4")).await, SavedEdges { new: 0, repeated: 0, known_tail: 0, ended: None });
     let saved = page(store, "9", 30, "aef", END).await;
     assert_eq!((saved.new, saved.repeated), (1, 2));
     let crawl = &store.crawls(NS, "9", 1).await.unwrap()[0];
@@ -262,7 +262,7 @@ async fn a_prefix_crawl_stops_at_known_members_and_proves_that_they_were_there(s
     begin(store, "9", 100, CrawlKind::Prefix { known_tail: 4 }).await;
     // New ones amid known ones; three known ones at the end are not enough.
     let saved = page(store, "9", 110, "xayabc", to("2")).await;
-    assert_eq!(saved, PageSaved { new: 2, repeated: 1, known_tail: 3, ended: None });
+    assert_eq!(saved, SavedEdges { new: 2, repeated: 1, known_tail: 3, ended: None });
     // Those at the seam are known as well, so the row goes on.
     let saved = page(store, "9", 120, "de", to("3")).await;
     assert_eq!((saved.known_tail, saved.ended), (5, Some(ended(CrawlEnd::KnownTail, 0, 0))));
@@ -354,7 +354,7 @@ async fn only_complete_crawls_close(store: &dyn EdgeStore) {
 }
 
 async fn a_wave_closes_nothing_until_the_next_crawl_misses_the_same(store: &dyn EdgeStore) {
-    let guard = WaveGuard { share: 0.3, least: 2 };
+    let guard = ClosingLimit { share: 0.3, least: 2 };
     let end = || Next::End(End::Complete(guard));
     crawl(store, "9", 10, "abcdefghij").await;
     // Three of ten are no wave, four are one.
@@ -397,7 +397,7 @@ async fn a_wave_closes_nothing_until_the_next_crawl_misses_the_same(store: &dyn 
 }
 
 async fn a_wave_that_was_none_closes_nothing(store: &dyn EdgeStore) {
-    let end = || Next::End(End::Complete(WaveGuard { share: 0.3, least: 0 }));
+    let end = || Next::End(End::Complete(ClosingLimit { share: 0.3, least: 0 }));
     crawl(store, "9", 10, "abcd").await;
     for (at, ids, expected) in
         [(100, "a", ended(CrawlEnd::Withheld, 0, 3)), (200, "abcd", ended(CrawlEnd::Complete, 0, 0))]
@@ -413,7 +413,7 @@ async fn a_wave_that_was_none_closes_nothing(store: &dyn EdgeStore) {
 
 async fn many_that_are_missing_behind_an_empty_last_page_are_confirmed_first(store: &dyn EdgeStore) {
     // Far below the share.
-    let end = |share| Next::End(End::Complete(WaveGuard { share, least: 2 }));
+    let end = |share| Next::End(End::Complete(ClosingLimit { share, least: 2 }));
     let read = async |at: Millis, last: &str, share: f64| {
         begin(store, "9", at, CrawlKind::Complete).await;
         page(store, "9", at + 10, "abcdefghijklmnopqrst", to("1")).await;
@@ -456,7 +456,7 @@ async fn a_clock_that_steps_back_turns_no_interval_round(store: &dyn EdgeStore) 
 }
 
 async fn told_times_are_kept_inside_their_intervals(store: &dyn EdgeStore) {
-    let told = |id: &str, at: Millis| MemberSeen { id: id.into(), followed_at: Some(T + at) };
+    let told = |id: &str, at: Millis| ListedMember { id: id.into(), followed_at: Some(T + at) };
     let first = begin(store, "9", 100, CrawlKind::Complete).await;
     // Before the first crawl any time may be; none is after the answer.
     let seen = vec![told("a", 50), told("b", 111), told("c", 110), member("d")];
@@ -485,7 +485,7 @@ async fn told_times_are_kept_inside_their_intervals(store: &dyn EdgeStore) {
 }
 
 async fn a_follow_that_is_told_anew_is_another_one(store: &dyn EdgeStore) {
-    let told = |id: &str, at: Millis| MemberSeen { id: id.into(), followed_at: Some(T + at) };
+    let told = |id: &str, at: Millis| ListedMember { id: id.into(), followed_at: Some(T + at) };
     let first = begin(store, "9", 100, CrawlKind::Complete).await;
     let seen = vec![told("a", 50), member("b"), told("c", 60), member("d")];
     store.save_edges(NS, "9", &page_of(&first, 110, seen, END)).await.unwrap().unwrap();
@@ -603,29 +603,30 @@ async fn follows_among_accounts_come_from_lists_of_both_kinds(store: &dyn EdgeSt
 
 fn profile(id: &str, at: Millis, absence: Option<Absence>) -> Observation<Account> {
     let (seen, state) = match absence {
-        None => {
-            (Seen::Found(Account { id: id.into(), state: AccountState::Live, ..Account::default() }), ItemState::Live)
-        }
+        None => (
+            Finding::Found(Account { id: id.into(), state: AccountState::Live, ..Account::default() }),
+            ItemState::Live,
+        ),
         Some(reason) => {
-            (Seen::Missing { misses: 2, since: T + at, reason: Some(reason), handle: None }, ItemState::Unavailable)
+            (Finding::Missing { misses: 2, since: T + at, reason: Some(reason), handle: None }, ItemState::Unavailable)
         }
     };
     let next_due = Some(T + at);
     let id = id.to_owned();
-    Observation { id, answered_at: T + at, seen, state, next_due, follow: None, forget: false, recent: None }
+    Observation { id, answered_at: T + at, finding: seen, state, next_due, follow: None, forget: false, recent: None }
 }
 
 async fn an_edge_that_ends_has_a_cause(store: &dyn EdgeStore) {
     const WEEK: Millis = 7 * 24 * 3_600_000;
     let suspended = Some(Absence::Suspended);
     let missing = |id: &str, at: Millis, since: Millis, reason: Option<Absence>| Observation {
-        seen: Seen::Missing { misses: 3, since: T + since, reason, handle: None },
+        finding: Finding::Missing { misses: 3, since: T + since, reason, handle: None },
         ..profile(id, at, suspended)
     };
     let counted = |id: &str, at: Millis, followers: i64| {
         let counts = AccountCounts { followers: Some(followers), ..AccountCounts::default() };
         let account = Account { id: id.into(), state: AccountState::Live, counts, ..Account::default() };
-        Observation { seen: Seen::Found(account), ..profile(id, at, None) }
+        Observation { finding: Finding::Found(account), ..profile(id, at, None) }
     };
     crawl(store, "9", 10, "abcdefghijklmnopq").await;
     // The edges vanish between 8 and 110.
@@ -719,7 +720,7 @@ async fn what_is_forgotten_leaves_no_edge(store: &dyn EdgeStore) {
 
 async fn what_is_to_be_forgotten_is_found(store: &dyn EdgeStore) {
     let forgotten = async || {
-        let mut all = store.forgotten("twitter", 9).await.unwrap();
+        let mut all = store.accounts_to_forget("twitter", 9).await.unwrap();
         all.sort();
         all
     };
@@ -735,22 +736,22 @@ async fn what_is_to_be_forgotten_is_found(store: &dyn EdgeStore) {
     let list = |at, seen, state, forget| Observation {
         id: "d".to_owned(),
         answered_at: T + at,
-        seen,
+        finding: seen,
         state,
         next_due: Some(T + 99),
         follow: None,
         forget,
         recent: None,
     };
-    let found = Seen::Found(Tweet { id: "d".to_owned(), raw: "{}".to_owned(), ..Tweet::default() });
+    let found = Finding::Found(Tweet { id: "d".to_owned(), raw: "{}".to_owned(), ..Tweet::default() });
     store.save(NS, &[list(10, found, ItemState::Live, false)]).await.unwrap();
     assert_eq!(forgotten().await, ["b"], "q is on no list");
-    let missing = || Seen::Missing { misses: 1, since: T, reason: Some(Absence::NotFound), handle: None };
+    let missing = || Finding::Missing { misses: 1, since: T, reason: Some(Absence::NotFound), handle: None };
     store.save(NS, &[list(50, missing(), ItemState::Unavailable, false)]).await.unwrap();
     assert_eq!(forgotten().await, ["b"]);
     store.save(NS, &[list(60, missing(), ItemState::Unavailable, true)]).await.unwrap();
     assert_eq!(forgotten().await, ["b", "d"]);
-    assert_eq!(store.forgotten("x", 9).await.unwrap(), [""; 0]);
+    assert_eq!(store.accounts_to_forget("x", 9).await.unwrap(), [""; 0]);
     for account in forgotten().await {
         assert_eq!(store.forget_edges("twitter", &account).await.unwrap(), 1);
     }
@@ -763,10 +764,10 @@ async fn what_is_to_be_forgotten_is_found(store: &dyn EdgeStore) {
 async fn a_removed_list_leaves_nothing(store: &dyn EdgeStore) {
     crawl(store, "8", 10, "ab").await;
     crawl(store, "9", 10, "ab").await;
-    store.bury(NS, T, &[("9".into(), "odd".into())]).await.unwrap();
-    let ended = twitter_updater::store::Exhumed { id: "9".into(), created_at: None, next_due: None };
-    store.exhume(NS, T, &[ended]).await.unwrap();
-    assert_eq!(store.remove(NS, Expired::Before(T + 1), &["9".into()]).await.unwrap(), 1);
+    store.mark_dead(NS, T, &[("9".into(), "odd".into())]).await.unwrap();
+    let ended = twitter_updater::store::DeadResolution { id: "9".into(), created_at: None, next_due: None };
+    store.resolve_dead(NS, T, &[ended]).await.unwrap();
+    assert_eq!(store.remove(NS, Expiry::Before(T + 1), &["9".into()]).await.unwrap(), 1);
     assert_eq!(edges(store).await, ["8 a (- 10]", "8 b (- 10]"]);
     // Recorded anew, it has no past.
     crawl(store, "9", 110, "a").await;
@@ -835,7 +836,7 @@ async fn edges_and_crawls_are_exported(store: &dyn EdgeStore) {
             time(18),
         ],
     ];
-    let wanted = Wanted { namespace: NS.into(), ..Wanted::default() };
+    let wanted = ExportFilter { namespace: NS.into(), ..ExportFilter::default() };
     let rows: Vec<_> = store.rows(&EDGES[0], &wanted).try_collect().await.unwrap();
     let mut cells: Vec<_> = rows.iter().map(|row| row.cells.clone()).collect();
     let sorted = |rows: &mut Vec<Vec<Cell>>| rows.sort_by_key(|row| format!("{row:?}"));
@@ -844,7 +845,7 @@ async fn edges_and_crawls_are_exported(store: &dyn EdgeStore) {
     assert_eq!(cells, expected);
     // Behind each row come the others.
     for (at, row) in rows.iter().enumerate() {
-        let wanted = Wanted { after: Some(row.key.clone()), ..wanted.clone() };
+        let wanted = ExportFilter { after: Some(row.key.clone()), ..wanted.clone() };
         let rest: Vec<_> = store.rows(&EDGES[0], &wanted).try_collect().await.unwrap();
         assert_eq!(rest, rows[at + 1..]);
     }

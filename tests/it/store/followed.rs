@@ -18,7 +18,7 @@ fn ids(ids: &[&str]) -> Vec<String> {
 
 async fn record(store: &dyn Whole, namespace: &str, id: &str) {
     let row = NewItem { id: id.to_owned(), created_at: None, next_due: Some(T), content: None, read_at: None };
-    store.record(namespace, T, &Way::of("follow"), &[row]).await.unwrap();
+    store.record(namespace, T, &Way::new("follow"), &[row]).await.unwrap();
 }
 
 async fn state(store: &dyn Whole, namespace: &str, id: &str) -> Option<ItemState> {
@@ -38,17 +38,23 @@ async fn contract(store: &dyn Whole) {
     assert!(store.follow(OF, T, &[]).await.unwrap().is_empty());
 
     // Notes stand beside the position, and stay where a page brings none.
-    let followed_at = store.saved(OF, "2").await.unwrap().followed_at;
+    let followed_at = store.saved_source(OF, "2").await.unwrap().followed_at;
     assert_eq!(followed_at, Some(T));
-    let page =
-        |notes, position, followed_at| SavedPage { at: T, position, gaps: &[], brought: true, notes, followed_at };
+    let page = |notes, position, followed_at| SavedPage {
+        at: T,
+        position,
+        gaps: &[],
+        has_new_posts: true,
+        notes,
+        followed_at,
+    };
     assert!(store.save_page(OF, "2", &page(Some("a rhythm"), "{}", followed_at)).await.unwrap());
     assert!(store.save_page(OF, "2", &page(None, "{}", followed_at)).await.unwrap());
     assert!(
         !store.save_page(OF, "9", &page(None, "{}", followed_at)).await.unwrap(),
         "of an account that is forgotten"
     );
-    assert_eq!(store.saved(OF, "2").await.unwrap().notes.as_deref(), Some("a rhythm"));
+    assert_eq!(store.saved_source(OF, "2").await.unwrap().notes.as_deref(), Some("a rhythm"));
     let pages = store.page_followed(OF, "1", 2).await.unwrap();
     let told: Vec<_> = pages.iter().map(|one| (one.account.as_str(), one.part, one.notes.as_deref())).collect();
     assert_eq!(told, [("2", 1, Some("a rhythm")), ("3", 0, None)]);
@@ -70,7 +76,7 @@ async fn contract(store: &dyn Whole) {
 
     // A visit that began before saves nothing any more, also when somebody follows the account again.
     let late = page(None, "late", followed_at);
-    let kept = async || store.saved(OF, "2").await.unwrap();
+    let kept = async || store.saved_source(OF, "2").await.unwrap();
     assert!(!store.save_page(OF, "2", &late).await.unwrap());
     assert_eq!((kept().await.position.as_deref(), kept().await.followed_at), (Some("{}"), None));
 
@@ -84,7 +90,7 @@ async fn contract(store: &dyn Whole) {
     store.end_visits(OF, 0, "2").await.unwrap();
     assert_eq!(state(store, OF, "2").await, Some(ItemState::Live));
     // Handed over.
-    store.move_to(OF, 7, &ids(&["2", "1"])).await.unwrap();
+    store.move_to_part(OF, 7, &ids(&["2", "1"])).await.unwrap();
     assert_eq!(store.followed(OF, &asked).await.unwrap()[..2], [None, Some(7)]);
     store.end_visits(OF, 0, "2").await.unwrap();
     assert_eq!(state(store, OF, "2").await, Some(ItemState::Ended));

@@ -11,9 +11,9 @@ use twitter_updater::model::community::Belonging;
 use twitter_updater::model::media::{MediaKind, Medium};
 use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::store::{
-    Appearance, Communities, CrawlKind, EdgePage, Edges, End, Expired, FollowList, Forgetting, FoundPost, HandDecision,
-    ItemsOf, Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewItem, Next, Observation, Positions, PostLanguage,
-    PostgresStore, Reason, SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard, Way,
+    Appearance, ClosingLimit, Communities, CrawlKind, EdgePage, Edges, End, Expiry, Finding, FollowList, Forgetting,
+    FoundPost, HandDecision, ItemSet, Lifecycle, ListedMember, MediumSighting, NewCrawl, NewItem, Next, Observation,
+    Positions, PostLanguage, PostgresStore, Reason, SavedPage, Sighting, SourceGap, SourceTrouble, Store, Way,
 };
 
 use super::on_sqlite::plain;
@@ -75,8 +75,8 @@ fn profile(who: &Who, at: Millis, handle: String) -> Observation<Account> {
         ..Account::default()
     };
     let (id, next_due) = (who.id.into(), Some(at + 1_000));
-    let (seen, state) = (Seen::Found(account), ItemState::Live);
-    Observation { id, answered_at: at, seen, state, next_due, follow: None, forget: false, recent: None }
+    let (seen, state) = (Finding::Found(account), ItemState::Live);
+    Observation { id, answered_at: at, finding: seen, state, next_due, follow: None, forget: false, recent: None }
 }
 
 /// Writes something of that person into every table that may hold it; `other` is on its lists.
@@ -92,7 +92,7 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
     store.record(NS, T, &way(), &posts).await.unwrap();
     for (at, text) in [(T + 1, "first"), (T + 2, "another")] {
         let answers: Vec<_> =
-            who.posts.iter().map(|id| observation(id, at, Seen::Found(post_of(who, id, text)))).collect();
+            who.posts.iter().map(|id| observation(id, at, Finding::Found(post_of(who, id, text)))).collect();
         store.save(NS, &answers).await.unwrap();
     }
     store.record(PROFILES, T, &way(), &[new_tweet(who.id, T, Some(T))]).await.unwrap();
@@ -101,13 +101,13 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
     }
     let sighting = |post: &&str| Sighting { account: who.id.into(), post: (*post).into(), at: T };
     store.record_sightings(PROFILES, &who.posts.iter().map(sighting).collect::<Vec<_>>()).await.unwrap();
-    assert!(store.keep_handles(PROFILES, &[who.handle.to_owned()], T, 100).await.unwrap());
+    assert!(store.store_handles(PROFILES, &[who.handle.to_owned()], T, 100).await.unwrap());
     let media = [format!("m{}", who.id), "mshared".to_owned()];
     let of_media: Vec<NewItem> = media.iter().map(|id| new_tweet(id, T, Some(T))).collect();
     store.record(MEDIA, T, &way(), &of_media).await.unwrap();
     let shown = |id: &String| {
         let medium = Medium { id: id.clone(), url: format!("https://a/{id}"), kind: MediaKind::Photo };
-        MediumSeen { medium, author: Some(who.id.into()), post: who.posts[0].into(), at: T }
+        MediumSighting { medium, author: Some(who.id.into()), post: who.posts[0].into(), at: T }
     };
     store.record_media(MEDIA, &media.iter().map(shown).collect::<Vec<_>>()).await.unwrap();
 
@@ -115,7 +115,7 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
     store.record("visits:twitter:p1", T, &way(), &[new_tweet(who.id, T, Some(T))]).await.unwrap();
     let gap = SourceGap { from: "1".into(), to: "2".into(), reason: "gone".into(), noted_at: T };
     let page =
-        SavedPage { at: T, position: "{}", gaps: &[gap], brought: true, notes: Some("{}"), followed_at: Some(T) };
+        SavedPage { at: T, position: "{}", gaps: &[gap], has_new_posts: true, notes: Some("{}"), followed_at: Some(T) };
     store.save_page(VISITS, who.id, &page).await.unwrap();
     let trouble = SourceTrouble { since: T, failures: 1, error: "HTTP 500".into(), at: T };
     store.save_trouble(VISITS, who.id, &trouble).await.unwrap();
@@ -126,8 +126,8 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
         store.record(list, T, &way(), &[new_tweet(who.id, T, Some(T))]).await.unwrap();
         let crawl = NewCrawl { kind: CrawlKind::Complete, at: T, stated_total: None };
         let Some(crawl) = store.begin_crawl(list, who.id, &crawl).await.unwrap() else { continue };
-        let members = [other.id, "900100"].map(|id| MemberSeen { id: id.into(), followed_at: None }).into();
-        let next = Next::End(End::Complete(WaveGuard { share: 1.0, least: 0 }));
+        let members = [other.id, "900100"].map(|id| ListedMember { id: id.into(), followed_at: None }).into();
+        let next = Next::End(End::Complete(ClosingLimit { share: 1.0, least: 0 }));
         let (asked_at, answered_at) = (T + 1, T + 2);
         let page = EdgePage { crawl: crawl.number, cursor: None, members, unreadable: 0, next, asked_at, answered_at };
         store.save_edges(list, who.id, &page).await.unwrap();
@@ -137,14 +137,14 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
 /// It is a member by hand, and leads to another one.
 async fn belong(store: &dyn Whole, who: &Who, other: &Who) {
     let member = HandDecision { account: who.id.into(), state: Belonging::Member };
-    store.decide_by_hand(COMMUNITY, T, "ann", "known", &[member]).await.unwrap();
+    store.save_hand_decisions(COMMUNITY, T, "ann", "known", &[member]).await.unwrap();
     let appeared = |account: &str| Appearance {
         account: account.into(),
         source: who.id.into(),
         reason: Reason::Mentioned,
         post: Some(who.posts[0].into()),
     };
-    store.arrive(COMMUNITY, T, &[], &[appeared(other.id)], (NS, &[])).await.unwrap();
+    store.record_arrivals(COMMUNITY, T, &[], &[appeared(other.id)], (NS, &[])).await.unwrap();
 }
 
 /// All that a person may have written again by whoever had asked before, or asks now.
@@ -169,23 +169,23 @@ async fn write_again(store: &dyn Whole) {
         let recorded = store.record(namespace, T, &way(), &[new_tweet(ANN.id, T, Some(T))]).await.unwrap();
         assert_eq!((recorded.new, recorded.revived), (0, 0), "{namespace}");
     }
-    store.bury(PROFILES, T, &[(ANN.id.into(), "refused".into())]).await.unwrap();
+    store.mark_dead(PROFILES, T, &[(ANN.id.into(), "refused".into())]).await.unwrap();
     // A post of which the id alone was known goes as well, once an answer tells its author; another one in that batch is saved.
     store.record(NS, T, &way(), &[new_tweet("7001003", T, Some(T))]).await.unwrap();
     // Its media are recorded before it is saved.
     store.record(MEDIA, T, &way(), &[new_tweet("m7001late", T, Some(T))]).await.unwrap();
     let medium = Medium { id: "m7001late".into(), url: "https://a/m7001late".into(), kind: MediaKind::Photo };
-    store.record_media(MEDIA, &[MediumSeen { medium, author: None, post: "7001003".into(), at: T }]).await.unwrap();
+    store.record_media(MEDIA, &[MediumSighting { medium, author: None, post: "7001003".into(), at: T }]).await.unwrap();
     // And one that has no row any more, with a medium that others show, too.
     let shared = Medium { id: "mshared".into(), url: "https://a/mshared".into(), kind: MediaKind::Photo };
     store
-        .record_media(MEDIA, &[MediumSeen { medium: shared, author: None, post: "7001004".into(), at: T }])
+        .record_media(MEDIA, &[MediumSighting { medium: shared, author: None, post: "7001004".into(), at: T }])
         .await
         .unwrap();
     let late = [
-        observation("7001004", T + 9, Seen::Found(post_of(&ANN, "7001004", "late"))),
-        observation("7001003", T + 9, Seen::Found(post_of(&ANN, "7001003", "late"))),
-        observation(BOB.posts[0], T + 2, Seen::Found(post_of(&BOB, BOB.posts[0], "another"))),
+        observation("7001004", T + 9, Finding::Found(post_of(&ANN, "7001004", "late"))),
+        observation("7001003", T + 9, Finding::Found(post_of(&ANN, "7001003", "late"))),
+        observation(BOB.posts[0], T + 2, Finding::Found(post_of(&BOB, BOB.posts[0], "another"))),
     ];
     let saved = store.save(NS, &late).await.unwrap();
     assert_eq!((saved.saved, saved.older), (1, 2));
@@ -196,7 +196,7 @@ async fn write_again(store: &dyn Whole) {
     store.save_languages(NS, &[language]).await.unwrap();
     let sighting = Sighting { account: ANN.id.into(), post: ANN.posts[0].into(), at: T };
     store.record_sightings(PROFILES, &[sighting]).await.unwrap();
-    let page = SavedPage { at: T, position: "{}", gaps: &[], brought: true, notes: None, followed_at: None };
+    let page = SavedPage { at: T, position: "{}", gaps: &[], has_new_posts: true, notes: None, followed_at: None };
     store.save_page(VISITS, ANN.id, &page).await.unwrap();
     let trouble = SourceTrouble { since: T, failures: 1, error: "HTTP 500".into(), at: T };
     store.save_trouble(VISITS, ANN.id, &trouble).await.unwrap();
@@ -204,8 +204,8 @@ async fn write_again(store: &dyn Whole) {
     store.record(LISTS[0], T, &way(), &[new_tweet("900100", T, Some(T))]).await.unwrap();
     let crawl = NewCrawl { kind: CrawlKind::Complete, at: T, stated_total: None };
     let crawl = store.begin_crawl(LISTS[0], "900100", &crawl).await.unwrap().unwrap();
-    let members = [ANN.id, BOB.id].map(|id| MemberSeen { id: id.into(), followed_at: None }).into();
-    let next = Next::End(End::Complete(WaveGuard { share: 1.0, least: 0 }));
+    let members = [ANN.id, BOB.id].map(|id| ListedMember { id: id.into(), followed_at: None }).into();
+    let next = Next::End(End::Complete(ClosingLimit { share: 1.0, least: 0 }));
     let (asked_at, answered_at) = (T + 1, T + 2);
     let page = EdgePage { crawl: crawl.number, cursor: None, members, unreadable: 0, next, asked_at, answered_at };
     let saved = store.save_edges(LISTS[0], "900100", &page).await.unwrap().unwrap();
@@ -217,18 +217,18 @@ async fn write_again(store: &dyn Whole) {
 async fn no_medium_returns(store: &dyn Whole) {
     let id = format!("m{}", ANN.id);
     let ids = [id.clone()];
-    let recorded = store.record(MEDIA, T, &Way::of("incoming"), &[new_tweet(&id, T, Some(T))]).await.unwrap();
+    let recorded = store.record(MEDIA, T, &Way::new("incoming"), &[new_tweet(&id, T, Some(T))]).await.unwrap();
     assert_eq!((recorded.new, recorded.revived, recorded.known), (0, 0, 1));
     let medium = Medium { id: id.clone(), url: format!("https://a/{id}"), kind: MediaKind::Photo };
-    let seen = |who: &Who| MediumSeen {
+    let seen = |who: &Who| MediumSighting {
         medium: medium.clone(),
         author: Some(who.id.into()),
         post: who.posts[0].into(),
         at: T,
     };
     store.record_media(MEDIA, &[seen(&ANN)]).await.unwrap();
-    store.save(MEDIA, &[observation(&id, T + 9, Seen::Found(Tweet::without_object(&id)))]).await.unwrap();
-    store.bury(MEDIA, T, &[(id.clone(), "ended its process".into())]).await.unwrap();
+    store.save(MEDIA, &[observation(&id, T + 9, Finding::Found(Tweet::without_object(&id)))]).await.unwrap();
+    store.mark_dead(MEDIA, T, &[(id.clone(), "ended its process".into())]).await.unwrap();
     assert_eq!(store.standing(MEDIA, &ids).await.unwrap(), [None]);
     assert_eq!(
         (store.media(MEDIA, &ids).await.unwrap(), store.media_uses(MEDIA, &id, 9).await.unwrap()),
@@ -239,7 +239,7 @@ async fn no_medium_returns(store: &dyn Whole) {
     let uses = store.media_uses(MEDIA, &id, 9).await.unwrap();
     assert_eq!(uses, [(BOB.posts[0].to_owned(), T)]);
     assert!(store.standing(MEDIA, &ids).await.unwrap()[0].is_some());
-    let items = ItemsOf { namespace: MEDIA.into(), ids: ids.to_vec() };
+    let items = ItemSet { namespace: MEDIA.into(), ids: ids.to_vec() };
     store.remove_items(&items).await.unwrap();
 }
 
@@ -247,11 +247,11 @@ async fn no_medium_returns(store: &dyn Whole) {
 async fn media_without_a_post_are_found(store: &dyn Whole) {
     store.record(MEDIA, T, &way(), &[new_tweet("m1", T, Some(T)), new_tweet("m2", T, Some(T))]).await.unwrap();
     let medium = Medium { id: "m2".into(), url: "https://a/m2".into(), kind: MediaKind::Photo };
-    let seen = MediumSeen { medium, author: Some(BOB.id.into()), post: BOB.posts[0].into(), at: T };
+    let seen = MediumSighting { medium, author: Some(BOB.id.into()), post: BOB.posts[0].into(), at: T };
     store.record_media(MEDIA, &[seen]).await.unwrap();
-    let found = store.media_without_post("twitter").await.unwrap();
-    assert_eq!(found, [ItemsOf { namespace: MEDIA.into(), ids: vec!["m1".into()] }]);
-    assert_eq!(store.media_without_post("bluesky").await.unwrap(), []);
+    let found = store.find_media_without_post("twitter").await.unwrap();
+    assert_eq!(found, [ItemSet { namespace: MEDIA.into(), ids: vec!["m1".into()] }]);
+    assert_eq!(store.find_media_without_post("bluesky").await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -266,7 +266,7 @@ async fn media_without_a_post_are_found_in_postgres() {
 }
 
 fn found_post(who: &Who, id: &str) -> Observation {
-    observation(id, T + 1, Seen::Found(post_of(who, id, "the words")))
+    observation(id, T + 1, Finding::Found(post_of(who, id, "the words")))
 }
 
 async fn remove(store: &dyn Whole) {
@@ -279,7 +279,7 @@ async fn remove_of(store: &dyn Whole, network: &str, id: &str) {
     for provider in [network, "x"] {
         store.forget_edges(provider, id).await.unwrap();
     }
-    for items in store.items_of(network, id).await.unwrap() {
+    for items in store.find_items_about(network, id).await.unwrap() {
         let media = store.media_of_posts(&items).await.unwrap();
         for of in [media, items] {
             store.remove_items(&of).await.unwrap();
@@ -346,13 +346,13 @@ async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables
         );
     }
     let at = T + 5;
-    assert!(store.keep_away("twitter", ANN.id, at).await.unwrap());
-    assert!(!store.keep_away("twitter", ANN.id, at).await.unwrap());
+    assert!(store.block_account("twitter", ANN.id, at).await.unwrap());
+    assert!(!store.block_account("twitter", ANN.id, at).await.unwrap());
     let is_away = store.are_blocked("twitter", &[BOB.id.to_owned(), ANN.id.to_owned()]).await.unwrap();
     assert_eq!(is_away, [false, true]);
     remove(store).await;
     nothing_is_left(&tables(&["7001", ANN.handle]).await, &before);
-    assert_eq!(store.items_of("twitter", ANN.id).await.unwrap(), []);
+    assert_eq!(store.find_items_about("twitter", ANN.id).await.unwrap(), []);
 
     write_again(store).await;
     let after = tables(&["7001", ANN.handle]).await;
@@ -364,14 +364,14 @@ async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables
     // What others' objects say of it is counted, and it may come back.
     let mut reply = post_of(&BOB, "8001003", "a reply");
     reply.raw = format!(r#"{{"in_reply_to_user_id_str":"{}"}}"#, ANN.id);
-    store.save(NS, &[observation("8001003", T, Seen::Found(reply))]).await.unwrap();
-    assert_eq!(store.mentions_of("twitter", ANN.id).await.unwrap().0, BTreeMap::from([(NS.to_owned(), 1)]));
-    assert!(store.let_back("twitter", ANN.id).await.unwrap());
-    assert!(!store.let_back("twitter", ANN.id).await.unwrap());
+    store.save(NS, &[observation("8001003", T, Finding::Found(reply))]).await.unwrap();
+    assert_eq!(store.count_mentions("twitter", ANN.id).await.unwrap().0, BTreeMap::from([(NS.to_owned(), 1)]));
+    assert!(store.unblock_account("twitter", ANN.id).await.unwrap());
+    assert!(!store.unblock_account("twitter", ANN.id).await.unwrap());
     let recorded = store.record(PROFILES, T, &way(), &[new_tweet(ANN.id, T, Some(T))]).await.unwrap();
     assert_eq!(recorded.new, 1);
-    let items = ItemsOf { namespace: PROFILES.into(), ids: vec![ANN.id.into()] };
-    assert_eq!(store.items_of("twitter", ANN.id).await.unwrap(), [items]);
+    let items = ItemSet { namespace: PROFILES.into(), ids: vec![ANN.id.into()] };
+    assert_eq!(store.find_items_about("twitter", ANN.id).await.unwrap(), [items]);
 }
 
 /// Posts that are removed when they expired leave nothing: what remains is which member led to an account. So do those whose
@@ -384,10 +384,10 @@ async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&
     for who in [&ANN, &BOB] {
         let sighting = |post: &&str| Sighting { account: who.id.into(), post: (*post).into(), at: T };
         store.record_sightings(LISTS[0], &who.posts.iter().map(sighting).collect::<Vec<_>>()).await.unwrap();
-        let search = Way { source: "lisboa".into(), ..Way::of("poll") };
+        let search = Way { source: "lisboa".into(), ..Way::new("poll") };
         store.record(NS, T, &search, &[new_tweet(who.posts[1], T, Some(T))]).await.unwrap();
         let found = FoundPost { post: who.posts[1].into(), author: who.id.into() };
-        store.arrive(COMMUNITY, T, &[found], &[], (NS, &["lisboa".to_owned()])).await.unwrap();
+        store.record_arrivals(COMMUNITY, T, &[found], &[], (NS, &["lisboa".to_owned()])).await.unwrap();
     }
     assert_eq!(tables(&[]).await["community_appearance"].0, 4);
     let told = async |who: &Who| -> Vec<String> {
@@ -397,23 +397,23 @@ async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&
     // Whoever found it later was right.
     let before = told(&ANN).await;
     let late = ANN.posts.map(|id| {
-        let seen = Seen::Missing { misses: 1, since: T - 9, reason: None, handle: None };
+        let seen = Finding::Missing { misses: 1, since: T - 9, reason: None, handle: None };
         Observation { forget: true, ..observation(id, T - 9, seen) }
     });
     assert_eq!(store.save(NS, &late).await.unwrap().saved, 0);
     assert_eq!(told(&ANN).await, before);
-    for (who, which) in [(&BOB, Expired::Before(T + 4)), (&ANN, Expired::Deleted)] {
+    for (who, which) in [(&BOB, Expiry::Before(T + 4)), (&ANN, Expiry::Deleted)] {
         assert!(told(who).await.len() >= 4, "{:?}", told(who).await);
         let ended = who.posts.map(|id| {
             let seen = match which {
-                Expired::Before(_) => Seen::Found(post_of(who, id, "first")),
-                Expired::Deleted => Seen::Missing { misses: 1, since: T + 3, reason: None, handle: None },
+                Expiry::Before(_) => Finding::Found(post_of(who, id, "first")),
+                Expiry::Deleted => Finding::Missing { misses: 1, since: T + 3, reason: None, handle: None },
             };
-            let forget = which == Expired::Deleted;
+            let forget = which == Expiry::Deleted;
             Observation { state: ItemState::Ended, next_due: None, forget, ..observation(id, T + 3, seen) }
         });
         store.save(NS, &ended).await.unwrap();
-        if which == Expired::Deleted {
+        if which == Expiry::Deleted {
             // Its row alone: when and how it came, its counts, the media that it showed.
             let left = told(who).await;
             assert_eq!(store.ways(NS, who.posts[0]).await.unwrap().len(), 1, "the visit to its author is forgotten");
@@ -452,16 +452,16 @@ async fn what_an_id_or_a_visit_tells_is_forgotten(store: &dyn Whole, tables: imp
     store.record(POSTS, T, &visit(ann), &[shown, new_tweet(&blank, T, Some(T))]).await.unwrap();
     store.record(PEOPLE, T, &way(), &[new_tweet(bob, T, Some(T))]).await.unwrap();
     let member = HandDecision { account: bob.into(), state: Belonging::Member };
-    store.decide_by_hand(READERS, T, "me", "known", &[member]).await.unwrap();
+    store.save_hand_decisions(READERS, T, "me", "known", &[member]).await.unwrap();
     // Her post, which he showed, led to a third one.
     let shows = async || {
         store.record_sightings(PEOPLE, &[Sighting { account: bob.into(), post: hers.clone(), at: T }]).await.unwrap();
         let (account, source, post) = ("did:plc:nobody".into(), bob.into(), Some(hers.clone()));
         let appeared = Appearance { account, source, reason: Reason::Reposted, post };
-        store.arrive(READERS, T, &[], &[appeared], (POSTS, &[])).await.unwrap();
+        store.record_arrivals(READERS, T, &[], &[appeared], (POSTS, &[])).await.unwrap();
         let medium = format!("{ann}/bafkrei1");
         store.record(FILES, T, &way(), &[new_tweet(&medium, T, Some(T))]).await.unwrap();
-        store.save(FILES, &[observation(&medium, T + 1, Seen::Broken("nobody names it".into()))]).await.unwrap();
+        store.save(FILES, &[observation(&medium, T + 1, Finding::Broken("nobody names it".into()))]).await.unwrap();
     };
     shows().await;
     let told = async || -> Vec<String> {
@@ -473,14 +473,14 @@ async fn what_an_id_or_a_visit_tells_is_forgotten(store: &dyn Whole, tables: imp
         assert!(before.iter().any(|name| name.trim_end_matches("_row") == table), "{table}: {before:?}");
     }
 
-    assert!(store.keep_away("bluesky", ann, T + 5).await.unwrap());
+    assert!(store.block_account("bluesky", ann, T + 5).await.unwrap());
     remove_of(store, "bluesky", ann).await;
     assert!(told().await.is_empty(), "{:?}", told().await);
     let known = store.standing(POSTS, &[his.clone(), blank]).await.unwrap();
     assert!(known[0].is_some() && known[1].is_none(), "{known:?}");
     let recorded = store.record(POSTS, T, &way(), &[new_tweet(&hers, T, Some(T)), new_tweet(&his, T, Some(T))]).await;
     assert_eq!(recorded.unwrap().new, 0);
-    let late = Seen::Missing { misses: 1, since: T, reason: None, handle: None };
+    let late = Finding::Missing { misses: 1, since: T, reason: None, handle: None };
     store.save(POSTS, &[observation(&hers, T + 9, late)]).await.unwrap();
     shows().await;
     assert!(told().await.is_empty(), "{:?}", told().await);
@@ -510,7 +510,7 @@ async fn what_showed_many_posts_is_removed_in_portions_in_sqlite() {
         NewItem { content, ..new_tweet(id, T, Some(T)) }
     });
     store.record(NS, T, &visit(ANN.id), &posts.collect::<Vec<_>>()).await.unwrap();
-    assert!(store.keep_away("twitter", ANN.id, T).await.unwrap());
+    assert!(store.block_account("twitter", ANN.id, T).await.unwrap());
     let removed = store.remove_account("twitter", ANN.id, &[]).await.unwrap();
     assert_eq!(removed.0, BTreeMap::from([("tweet_way".to_owned(), 501)]));
     let told: i64 = tables_of_sqlite(&path, &[ANN.id]).await.values().map(|(_, told)| told).sum();
@@ -526,11 +526,11 @@ async fn a_dump_is_not_waited_for_to_its_end() {
     let mut dump = PgConnection::connect(&url).await.unwrap();
     let mut dump = dump.begin().await.unwrap();
     sqlx::query("LOCK TABLE forgotten_person IN ACCESS SHARE MODE").execute(&mut *dump).await.unwrap();
-    let given_up = store.keep_away("twitter", ANN.id, T).await.unwrap_err();
+    let given_up = store.block_account("twitter", ANN.id, T).await.unwrap_err();
     assert!(given_up.to_string().contains("dump"), "{given_up}");
     store.save(NS, &[found_post(&BOB, "1")]).await.unwrap();
     dump.rollback().await.unwrap();
-    assert!(store.keep_away("twitter", ANN.id, T).await.unwrap());
+    assert!(store.block_account("twitter", ANN.id, T).await.unwrap());
 }
 
 /// Rows as before the person came, but those of accounts that its lists named: they are not its own.
@@ -582,7 +582,7 @@ async fn the_bytes_of_a_forgotten_person_are_overwritten_in_sqlite() {
         }
     }
     remove(store).await;
-    store.wipe().await.unwrap();
+    store.erase_removed_bytes().await.unwrap();
     let (mut gone, mut there) = (0, 0);
     for file in std::fs::read_dir(folder.path()).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
@@ -622,7 +622,7 @@ async fn a_write_under_way_is_waited_for() {
     let save = "INSERT INTO tweet (namespace, id, state, author_id, first_seen, lookups, misses) \
          SELECT $1, $2, 'live', $3, 0, 0, 0 WHERE NOT EXISTS (SELECT FROM forgotten_person)";
     sqlx::query(save).bind(NS).bind("1").bind(ANN.id).execute(&mut *transaction).await.unwrap();
-    let (kept, ()) = tokio::join!(store.keep_away("twitter", ANN.id, T), async {
+    let (kept, ()) = tokio::join!(store.block_account("twitter", ANN.id, T), async {
         let waits =
             "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'forgotten_person'::regclass)";
         let mut third = PgConnection::connect(&url).await.unwrap();
@@ -632,6 +632,6 @@ async fn a_write_under_way_is_waited_for() {
         transaction.commit().await.unwrap();
     });
     assert!(kept.unwrap());
-    let found = store.items_of("twitter", ANN.id).await.unwrap();
-    assert_eq!(found, [ItemsOf { namespace: NS.into(), ids: vec!["1".into()] }]);
+    let found = store.find_items_about("twitter", ANN.id).await.unwrap();
+    assert_eq!(found, [ItemSet { namespace: NS.into(), ids: vec!["1".into()] }]);
 }

@@ -5,7 +5,8 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::{ItemState, Metrics};
 use twitter_updater::store::{
-    Expired, Lifecycle, MediaStore, MediaTotal, MediumSeen, MediumTried, Observation, Room, Store, StoredMedium, Taken,
+    Expiry, FetchAttempt, FileReservation, Lifecycle, MediaStore, MediaTotal, MediumSighting, Observation,
+    ReservationOutcome, Store, StoredMedium,
 };
 
 use super::{T, found, missing, new_tweet, open_postgres, way};
@@ -51,32 +52,32 @@ async fn memory_world() -> super::World {
     super::World { store: Box::new(crate::support::memory_store::MemoryStore::default()), _folder: None }
 }
 
-fn seen(id: &str, url: &str, post: &str, at: Millis) -> MediumSeen {
+fn seen(id: &str, url: &str, post: &str, at: Millis) -> MediumSighting {
     let medium = Medium { id: id.to_owned(), url: url.to_owned(), kind: MediaKind::Photo };
-    MediumSeen { medium, author: None, post: post.to_owned(), at }
+    MediumSighting { medium, author: None, post: post.to_owned(), at }
 }
 
-async fn record(store: &dyn Store, seen: &[MediumSeen]) {
+async fn record(store: &dyn Store, seen: &[MediumSighting]) {
     let ids: Vec<_> = seen.iter().map(|seen| new_tweet(&seen.medium.id, T, Some(T))).collect();
     store.record(NS, T, &way(), &ids).await.unwrap();
     store.record_media(NS, seen).await.unwrap();
 }
 
-fn stored(id: &str, sha256: &str, bytes: i64) -> MediumTried {
-    MediumTried {
+fn stored(id: &str, sha256: &str, bytes: i64) -> FetchAttempt {
+    FetchAttempt {
         id: id.to_owned(),
         at: T + 100,
         state: MediaState::Stored,
         bytes: Some(bytes),
         file_type: Some("image/png".to_owned()),
         sha256: Some(sha256.to_owned()),
-        ..MediumTried::default()
+        ..FetchAttempt::default()
     }
 }
 
 async fn take(store: &dyn Store, files: &[(&str, i64)]) {
     for (sha256, bytes) in files {
-        store.take_file(sha256, *bytes, T, 0).await.unwrap();
+        store.reserve_file(sha256, *bytes, T, 0).await.unwrap();
     }
 }
 
@@ -102,20 +103,20 @@ async fn a_medium_is_recorded_once_with_each_of_its_posts(store: &dyn Store) {
     assert_eq!(store.standing(NS, &asked[3..]).await.unwrap()[0].as_ref().unwrap().state, ItemState::Live);
     assert_eq!(store.media_uses(NS, "a", 10).await.unwrap(), [("2".to_owned(), T), ("3".to_owned(), T + 1)]);
     assert_eq!(store.media_uses(NS, "a", 1).await.unwrap().len(), 1);
-    let of_post: Vec<String> = store.media_of(NS, "2").await.unwrap().into_iter().map(|of| of.id).collect();
+    let of_post: Vec<String> = store.media_of_post(NS, "2").await.unwrap().into_iter().map(|of| of.id).collect();
     assert_eq!(of_post, ["a", "b"]);
-    assert!(store.media_of("media:x", "2").await.unwrap().is_empty());
+    assert!(store.media_of_post("media:x", "2").await.unwrap().is_empty());
 }
 
 async fn a_result_is_stored_while_it_waits(store: &dyn Store) {
     record(store, &[seen("a", "http://h/a", "2", T)]).await;
-    let failed = |at, attempts| MediumTried {
+    let failed = |at, attempts| FetchAttempt {
         id: "a".to_owned(),
         at,
         attempts,
         failing_since: Some(T + 10),
         reason: Some("HTTP 503\0".to_owned()),
-        ..MediumTried::default()
+        ..FetchAttempt::default()
     };
     store.save_media(NS, &[failed(T + 10, 1)]).await.unwrap();
     store.save_media(NS, &[failed(T + 20, 2)]).await.unwrap();
@@ -156,24 +157,24 @@ async fn a_medium_is_stored_only_while_its_file_is_there(store: &dyn Store) {
 async fn another_address_brings_back_what_was_given_up(store: &dyn Store) {
     const DAY: Millis = 24 * 3_600_000;
     record(store, &[seen("a", "http://h/a", "2", T)]).await;
-    let gone = MediumTried {
+    let gone = FetchAttempt {
         id: "a".to_owned(),
         at: T + 10,
         state: MediaState::Gone,
         attempts: 1,
         failing_since: Some(T + 10),
         reason: Some("HTTP 403".to_owned()),
-        ..MediumTried::default()
+        ..FetchAttempt::default()
     };
     store.save_media(NS, &[gone]).await.unwrap();
     for (url, at) in [("http://h/a", T + 2 * DAY), ("http://h/other", T + DAY)] {
         let seen = seen("a", url, "2", at);
-        assert!(!seen.is_sought(Some(&medium(store, "a").await)));
+        assert!(!seen.needs_fetch(Some(&medium(store, "a").await)));
         store.record_media(NS, &[seen]).await.unwrap();
         assert_eq!(medium(store, "a").await.state, MediaState::Gone, "{url} at {at}");
     }
     let seen = seen("a", "http://h/other", "2", T + 11 + DAY);
-    assert!(seen.is_sought(Some(&medium(store, "a").await)));
+    assert!(seen.needs_fetch(Some(&medium(store, "a").await)));
     store.record_media(NS, &[seen]).await.unwrap();
     let again = medium(store, "a").await;
     assert_eq!((again.state, &*again.url, again.attempts), (MediaState::Waiting, "http://h/other", 0));
@@ -181,7 +182,7 @@ async fn another_address_brings_back_what_was_given_up(store: &dyn Store) {
 }
 
 async fn a_video_takes_the_place_of_its_thumbnail_and_keeps_it(store: &dyn Store) {
-    let of = |kind, url: &str, at| MediumSeen {
+    let of = |kind, url: &str, at| MediumSighting {
         medium: Medium { id: "a".to_owned(), url: url.to_owned(), kind },
         author: None,
         post: "2".to_owned(),
@@ -207,17 +208,17 @@ async fn a_video_takes_the_place_of_its_thumbnail_and_keeps_it(store: &dyn Store
         };
         record(store, &[of(photo, "http://h/thumb", T)]).await;
         take(store, &[("aa", 7)]).await;
-        store.save_media(NS, &[MediumTried { state: end, ..stored(id, "aa", 7) }]).await.unwrap();
+        store.save_media(NS, &[FetchAttempt { state: end, ..stored(id, "aa", 7) }]).await.unwrap();
         assert_eq!(medium(store, id).await.state, end);
         let seen = of(MediaKind::Gif, "http://h/gif", T + 200);
-        assert!(seen.is_sought(Some(&medium(store, id).await)));
+        assert!(seen.needs_fetch(Some(&medium(store, id).await)));
         store.record_media(NS, &[seen]).await.unwrap();
         assert_eq!(is(&medium(store, id).await), waits("gif", "http://h/gif"));
         take(store, &[("bb", 9)]).await;
-        let video = MediumTried { at: T + 300, ..stored(id, "bb", 9) };
+        let video = FetchAttempt { at: T + 300, ..stored(id, "bb", 9) };
         assert_eq!(store.save_media(NS, &[video]).await.unwrap(), [id]);
         let thumbnail = of(photo, "http://h/thumb", T + 400);
-        assert!(!thumbnail.is_sought(Some(&medium(store, id).await)));
+        assert!(!thumbnail.needs_fetch(Some(&medium(store, id).await)));
         store.record_media(NS, &[thumbnail]).await.unwrap();
         let is = medium(store, id).await;
         assert_eq!((is.state, &*is.kind, is.sha256.as_deref()), (MediaState::Stored, "gif", Some("bb")));
@@ -227,7 +228,7 @@ async fn a_video_takes_the_place_of_its_thumbnail_and_keeps_it(store: &dyn Store
 async fn a_file_of_another_address_is_stored_with_it(store: &dyn Store) {
     record(store, &[seen("a", "http://h/a?name=orig", "2", T)]).await;
     take(store, &[("aa", 7)]).await;
-    let large = MediumTried { url: Some("http://h/a?name=large".to_owned()), ..stored("a", "aa", 7) };
+    let large = FetchAttempt { url: Some("http://h/a?name=large".to_owned()), ..stored("a", "aa", 7) };
     store.save_media(NS, &[large]).await.unwrap();
     assert_eq!(medium(store, "a").await.url, "http://h/a?name=large");
     // The post's next answer changes nothing of a stored one.
@@ -251,7 +252,7 @@ async fn a_file_counts_once_however_many_show_it(store: &dyn Store) {
         store.unused_files(T + 1, now, "", 10).await.unwrap().unused
     };
     assert_eq!(unused().await, ["bb"], "no medium has it");
-    let removed = |id: &str| MediumTried { id: id.to_owned(), state: MediaState::Removed, ..stored(id, "aa", 7) };
+    let removed = |id: &str| FetchAttempt { id: id.to_owned(), state: MediaState::Removed, ..stored(id, "aa", 7) };
     // Their posts are not stored.
     store.unused_media(NS, POSTS, T + 1, "", 10).await.unwrap();
     store.save_media(NS, &[removed("a")]).await.unwrap();
@@ -266,32 +267,36 @@ async fn a_file_counts_once_however_many_show_it(store: &dyn Store) {
 }
 
 async fn a_file_is_taken_within_the_room_and_not_while_it_is_removed(store: &dyn Store) {
-    let take = async |sha256: &str, bytes, at| store.take_file(sha256, bytes, at, 10).await.unwrap();
-    let room = |taken, used| Room { taken, used };
-    assert_eq!(take("aa", 6, T).await, room(Taken::New, 6));
-    assert_eq!(take("aa", 6, T + 5).await, room(Taken::Known, 6));
-    assert_eq!(take("bb", 5, T).await, room(Taken::Full, 6));
-    assert_eq!(take("cc", 4, T).await, room(Taken::New, 10));
-    assert_eq!(take("aa", 6, T).await, room(Taken::Known, 10), "what is there needs no room");
+    let take = async |sha256: &str, bytes, at| store.reserve_file(sha256, bytes, at, 10).await.unwrap();
+    let room = |taken, used| FileReservation { taken, used };
+    assert_eq!(take("aa", 6, T).await, room(ReservationOutcome::New, 6));
+    assert_eq!(take("aa", 6, T + 5).await, room(ReservationOutcome::Known, 6));
+    assert_eq!(take("bb", 5, T).await, room(ReservationOutcome::Full, 6));
+    assert_eq!(take("cc", 4, T).await, room(ReservationOutcome::New, 10));
+    assert_eq!(take("aa", 6, T).await, room(ReservationOutcome::Known, 10), "what is there needs no room");
     assert_eq!(store.unused_files(T + 5, T + 50, "", 10).await.unwrap().unused, ["cc"], "the other one was met again");
     assert!(store.unused_files(T + 5, T + 60, "", 10).await.unwrap().unused.is_empty(), "somebody removes it");
-    assert_eq!(take("cc", 4, T + 60).await, room(Taken::Busy, 10));
+    assert_eq!(take("cc", 4, T + 60).await, room(ReservationOutcome::Busy, 10));
     store.forget_files(&["aa".to_owned(), "cc".to_owned()], T + 50).await.unwrap();
-    assert_eq!(take("dd", 4, T + 60).await, room(Taken::New, 10), "its bytes are free, those of the other one are not");
+    assert_eq!(
+        take("dd", 4, T + 60).await,
+        room(ReservationOutcome::New, 10),
+        "its bytes are free, those of the other one are not"
+    );
     // Whoever removes a file and dies has it for ten minutes.
     let looked = store.unused_files(T + 61, T + 70, "", 1).await.unwrap();
     assert_eq!((looked.unused, looked.next.as_deref()), (vec!["aa".to_owned()], Some("aa")));
     let looked = store.unused_files(T + 61, T + 70, "aa", 2).await.unwrap();
     assert_eq!((looked.unused, looked.next), (vec!["dd".to_owned()], None));
     let (aa, dd) = (take("aa", 6, T + 700_000).await, take("dd", 4, T + 700_000).await);
-    assert_eq!((aa, dd), (room(Taken::Known, 10), room(Taken::Known, 10)));
+    assert_eq!((aa, dd), (room(ReservationOutcome::Known, 10), room(ReservationOutcome::Known, 10)));
     store.forget_files(&["aa".to_owned(), "dd".to_owned()], T + 70).await.unwrap();
     assert_eq!(store.media_bytes().await.unwrap(), 10, "it was taken since");
     // Many at once, and room for half of them.
     let names: Vec<String> = (0..20).map(|n| format!("m{n}")).collect();
-    let taken = names.iter().map(async |name| store.take_file(name, 1, T, 20).await.unwrap().taken);
+    let taken = names.iter().map(async |name| store.reserve_file(name, 1, T, 20).await.unwrap().taken);
     let taken = futures::future::join_all(taken).await;
-    assert_eq!(taken.iter().filter(|taken| **taken == Taken::New).count(), 10);
+    assert_eq!(taken.iter().filter(|taken| **taken == ReservationOutcome::New).count(), 10);
     assert_eq!(store.media_bytes().await.unwrap(), 20);
 }
 
@@ -302,7 +307,7 @@ async fn a_medium_that_a_post_shows_by_now_is_not_removed(store: &dyn Store) {
     let unused = async |before| store.unused_media(NS, POSTS, before, "", 10).await.unwrap().unused.len();
     assert_eq!(unused(T + 1).await, 1);
     record(store, &[seen("a", "http://h/a", "2", T + 1)]).await;
-    let removed = [MediumTried { state: MediaState::Removed, ..stored("a", "aa", 7) }];
+    let removed = [FetchAttempt { state: MediaState::Removed, ..stored("a", "aa", 7) }];
     assert!(store.save_media(NS, &removed).await.unwrap().is_empty());
     assert_eq!(medium(store, "a").await.state, MediaState::Stored);
     // That post is not stored either.
@@ -334,11 +339,11 @@ async fn files_go_with_the_last_post_that_shows_them(store: &dyn Store) {
     assert_eq!(unused().await, ["b"]);
     let ended = [Observation { state: ItemState::Ended, next_due: None, ..found("2", T + 1, Metrics::default()) }];
     store.save(POSTS, &ended).await.unwrap();
-    store.remove(POSTS, Expired::Before(T + 9), &["2".to_owned()]).await.unwrap();
+    store.remove(POSTS, Expiry::Before(T + 9), &["2".to_owned()]).await.unwrap();
     assert_eq!(unused().await, ["b"], "the other post shows it still");
     let ended = [Observation { state: ItemState::Ended, next_due: None, ..found("3", T + 1, Metrics::default()) }];
     store.save(POSTS, &ended).await.unwrap();
-    store.remove(POSTS, Expired::Before(T + 9), &["3".to_owned()]).await.unwrap();
+    store.remove(POSTS, Expiry::Before(T + 9), &["3".to_owned()]).await.unwrap();
     assert_eq!(unused().await, ["a", "b"]);
 }
 
@@ -349,7 +354,7 @@ async fn a_medium_with_a_file_outlives_its_retention(store: &dyn Store) {
     let over = |id: &str| Observation { state: ItemState::Ended, next_due: None, ..missing(id, T + 100, 1, T + 100) };
     store.save(NS, &[over("a"), over("b")]).await.unwrap();
     let ids = ["a", "b"].map(str::to_owned);
-    assert_eq!(store.remove(NS, Expired::Before(T + 900), &ids).await.unwrap(), 1);
+    assert_eq!(store.remove(NS, Expiry::Before(T + 900), &ids).await.unwrap(), 1);
     assert_eq!(medium(store, "a").await.state, MediaState::Stored);
     assert_eq!(store.media(NS, &ids[1..]).await.unwrap(), [None]);
 }
@@ -378,6 +383,6 @@ async fn a_save_under_way_keeps_its_file() {
         transaction.commit().await.unwrap();
     });
     assert!(looked.unwrap().unused.is_empty());
-    let room = store.take_file("aa", 7, T + 10, 0).await.unwrap();
-    assert_eq!(room, Room { taken: Taken::Known, used: 7 }, "nobody removes it");
+    let room = store.reserve_file("aa", 7, T + 10, 0).await.unwrap();
+    assert_eq!(room, FileReservation { taken: ReservationOutcome::Known, used: 7 }, "nobody removes it");
 }

@@ -8,8 +8,8 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::Absence;
 use twitter_updater::model::post::{Details, ItemState, Metrics, Tweet};
 use twitter_updater::store::{
-    Change, Exhumed, Expired, Listed, Listing, MetricsAt, NewItem, ONCE, Observation, Recorded, Saved, Seen, Standing,
-    StateCounts, Store, StoredTweet, Way,
+    Change, DeadResolution, Expiry, Finding, ListedItem, Listing, MetricsAt, NewItem, ONCE, Observation, RecordCounts,
+    SaveCounts, Standing, StateCounts, Store, StoredTweet, Way,
 };
 
 use super::{T, postgres_world, sqlite_world};
@@ -63,8 +63,8 @@ impl Model {
         self.rows.entry(id.to_owned()).or_insert_with(blank)
     }
 
-    fn record(&mut self, at: Millis, tweets: &[NewItem]) -> Recorded {
-        let mut recorded = Recorded::default();
+    fn record(&mut self, at: Millis, tweets: &[NewItem]) -> RecordCounts {
+        let mut recorded = RecordCounts::default();
         let mut done = Vec::new();
         for new in tweets {
             if done.contains(&&new.id) {
@@ -133,8 +133,8 @@ impl Model {
         }
     }
 
-    fn save(&mut self, observations: &[Observation]) -> Saved {
-        let mut saved = Saved::default();
+    fn save(&mut self, observations: &[Observation]) -> SaveCounts {
+        let mut saved = SaveCounts::default();
         for (n, answer) in observations.iter().enumerate() {
             let beaten = observations.iter().enumerate().any(|(m, other)| {
                 other.id == answer.id
@@ -158,22 +158,22 @@ impl Model {
             row.state = answer.state;
             row.next_due = answer.next_due;
             // Broken is no answer, also where it makes the row.
-            if !matches!(answer.seen, Seen::Broken(_)) {
+            if !matches!(answer.finding, Finding::Broken(_)) {
                 row.checked_at = Some(answer.answered_at);
                 // A miss has no counts: what was learnt stays.
-                if !known || !matches!(answer.seen, Seen::Missing { misses: 1.., .. }) {
+                if !known || !matches!(answer.finding, Finding::Missing { misses: 1.., .. }) {
                     row.recent = answer.recent;
                 }
                 row.lookups += 1;
             }
             let mut counted = false;
-            match &answer.seen {
-                Seen::Found(tweet) => {
+            match &answer.finding {
+                Finding::Found(tweet) => {
                     take(row, tweet, answer.follow.as_ref());
                     (row.misses, row.missing_since, row.missing_reason, row.unreadable) = (0, None, None, None);
                     counted = tweet.metrics != Metrics::default();
                 }
-                Seen::Missing { misses, since, reason, .. } => {
+                Finding::Missing { misses, since, reason, .. } => {
                     (row.misses, row.missing_since) = (*misses, Some(*since));
                     row.missing_reason = reason.map(|reason| reason.as_str().to_owned());
                     (row.current_id, row.unreadable) = (None, None);
@@ -184,7 +184,7 @@ impl Model {
                         row.raw = (!known).then(String::new);
                     }
                 }
-                Seen::Broken(why) => row.unreadable = Some(why.clone()),
+                Finding::Broken(why) => row.unreadable = Some(why.clone()),
             }
             let changes = if known { changes_of(&was, row) } else { Vec::new() };
             let (metrics, checked_at) = (row.metrics, answer.answered_at);
@@ -200,7 +200,7 @@ impl Model {
         saved
     }
 
-    fn bury(&mut self, at: Millis, ids: &[(String, String)]) {
+    fn mark_dead(&mut self, at: Millis, ids: &[(String, String)]) {
         for (id, reason) in ids {
             let row = self.row(id, at);
             if row.state != ItemState::Dead {
@@ -211,7 +211,7 @@ impl Model {
         }
     }
 
-    fn exhume(&mut self, at: Millis, tweets: &[Exhumed]) {
+    fn resolve_dead(&mut self, at: Millis, tweets: &[DeadResolution]) {
         for tweet in tweets {
             let fresh = !self.rows.contains_key(&tweet.id);
             let row = self.row(&tweet.id, at);
@@ -225,10 +225,10 @@ impl Model {
         }
     }
 
-    fn remove(&mut self, which: Expired, ids: &[String]) -> u64 {
+    fn remove(&mut self, which: Expiry, ids: &[String]) -> u64 {
         let is_expired = |row: &StoredTweet| match which {
-            Expired::Before(moment) => row.checked_at.unwrap_or(row.first_seen) < moment,
-            Expired::Deleted => row.misses > 0 && row.lookups > row.misses && row.raw.is_none(),
+            Expiry::Before(moment) => row.checked_at.unwrap_or(row.first_seen) < moment,
+            Expiry::Deleted => row.misses > 0 && row.lookups > row.misses && row.raw.is_none(),
         };
         let mut removed = 0;
         for id in ids {
@@ -243,13 +243,13 @@ impl Model {
         removed
     }
 
-    fn page(&self, of: Listing) -> Vec<Listed> {
+    fn page(&self, of: Listing) -> Vec<ListedItem> {
         let is_of = |row: &&StoredTweet| match row.state {
-            ItemState::Live | ItemState::Unavailable => of == Listing::Living,
+            ItemState::Live | ItemState::Unavailable => of == Listing::Tracked,
             ItemState::Dead => of == Listing::Dead,
             ItemState::Ended => of == Listing::Ended,
         };
-        let listed = |row: &StoredTweet| Listed {
+        let listed = |row: &StoredTweet| ListedItem {
             id: row.id.clone(),
             state: row.state,
             created_at: row.created_at,
@@ -423,25 +423,25 @@ impl Random {
     fn observation(&mut self) -> Observation {
         let id = self.one(&IDS);
         let seen = match self.0.random_range(0..8) {
-            0..6 => Seen::Found(self.tweet(id)),
-            6 => Seen::Missing {
+            0..6 => Finding::Found(self.tweet(id)),
+            6 => Finding::Missing {
                 misses: self.0.random_range(1..9),
                 since: self.time(),
                 reason: self.one(&[None, Some(Absence::NotFound), Some(Absence::Suspended), Some(Absence::Protected)]),
                 handle: None,
             },
-            _ => Seen::Broken(self.one(&["no text", "no id"]).to_owned()),
+            _ => Finding::Broken(self.one(&["no text", "no id"]).to_owned()),
         };
         let follow =
-            (matches!(seen, Seen::Found(_)) && self.0.random_bool(0.2)).then(|| self.one(&["77", "78"]).to_owned());
+            (matches!(seen, Finding::Found(_)) && self.0.random_bool(0.2)).then(|| self.one(&["77", "78"]).to_owned());
         let next_due = self.time();
-        let forget = matches!(seen, Seen::Missing { .. }) && self.0.random_bool(0.5);
+        let forget = matches!(seen, Finding::Missing { .. }) && self.0.random_bool(0.5);
         let recent = self.0.random_range(0.0..9.0);
         let recent = self.maybe(recent);
         Observation {
             id: id.into(),
             answered_at: self.time(),
-            seen,
+            finding: seen,
             state: self.one(&[ItemState::Live, ItemState::Unavailable, ItemState::Ended]),
             next_due: self.maybe(next_due),
             follow,
@@ -483,7 +483,7 @@ async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], nam
             let (at, tweets) = (random.time(), random.many(Random::new_tweet));
             let way = Way {
                 source: random.one(&["", "a", "b"]).to_owned(),
-                ..Way::of(random.one(&["enqueue", "poll", ONCE]))
+                ..Way::new(random.one(&["enqueue", "poll", ONCE]))
             };
             let expected = model.record(at, &tweets);
             model.came(at, &way, &tweets);
@@ -503,14 +503,15 @@ async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], nam
         19 => {
             let (at, created_at, next_due) = (random.time(), random.time(), random.time());
             let id = random.one(&IDS).to_owned();
-            let tweets = [Exhumed { id, created_at: random.maybe(created_at), next_due: random.maybe(next_due) }];
-            model.exhume(at, &tweets);
+            let tweets =
+                [DeadResolution { id, created_at: random.maybe(created_at), next_due: random.maybe(next_due) }];
+            model.resolve_dead(at, &tweets);
             for store in stores {
-                store.exhume(namespace, at, &tweets).await.unwrap();
+                store.resolve_dead(namespace, at, &tweets).await.unwrap();
             }
         }
         20..22 => {
-            let which = if random.0.random_bool(0.5) { Expired::Deleted } else { Expired::Before(random.time()) };
+            let which = if random.0.random_bool(0.5) { Expiry::Deleted } else { Expiry::Before(random.time()) };
             let ids = random.many(|random| random.one(&IDS).to_owned());
             let expected = model.remove(which, &ids);
             for store in stores {
@@ -521,9 +522,9 @@ async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], nam
         _ => {
             let at = random.time();
             let ids = [(random.one(&IDS).to_owned(), format!("reason {at}"))];
-            model.bury(at, &ids);
+            model.mark_dead(at, &ids);
             for store in stores {
-                store.bury(namespace, at, &ids).await.unwrap();
+                store.mark_dead(namespace, at, &ids).await.unwrap();
             }
         }
     }
@@ -541,7 +542,7 @@ async fn compare(model: &Model, store: &dyn Store, namespace: &str) {
     }
     let standing = store.standing(namespace, &IDS.map(String::from)).await.unwrap();
     assert_eq!(standing, IDS.map(|id| model.standing(id)), "{store:?} {namespace}");
-    for of in [Listing::Living, Listing::Dead, Listing::Ended] {
+    for of in [Listing::Tracked, Listing::Dead, Listing::Ended] {
         let page = store.page(namespace, of, None, 9).await.unwrap();
         assert_eq!(page, model.page(of), "{store:?} {namespace}");
     }

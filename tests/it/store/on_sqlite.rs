@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor};
-use twitter_updater::store::{Lifecycle, Posts, Saved, SqliteStore, StoreError};
+use twitter_updater::store::{Lifecycle, Posts, SaveCounts, SqliteStore, StoreError};
 
 use super::{NS, PATIENCE, T, counts, found, new_tweet, way};
 
@@ -79,7 +79,7 @@ async fn a_locked_file_is_waited_for_and_then_told() {
     store.migrate().await.unwrap();
     assert_eq!(store.tweet(NS, "1").await.unwrap(), None);
     holder.rollback().await.unwrap();
-    assert_eq!(store.save(NS, &batch).await.unwrap(), Saved { saved: 1, older: 0, changed: 1 });
+    assert_eq!(store.save(NS, &batch).await.unwrap(), SaveCounts { saved: 1, older: 0, changed: 1 });
 }
 
 #[tokio::test]
@@ -124,7 +124,6 @@ async fn the_file_is_durable_and_shared() {
         "store_migrations",
         "tweet",
         "tweet_change_row",
-        "tweet_fill",
         "tweet_metrics_row",
         "tweet_way_row",
         "visit",
@@ -148,6 +147,10 @@ async fn tables_of_another_version_are_told() {
         assert!(matches!(&error, StoreError::Schema(why) if why.contains("999")), "{error:?}");
         let told = error.to_string();
         assert!(told.starts_with("the store was written by a newer version") && !told.contains("migrate`"), "{told}");
+    }
+    other.execute("UPDATE store_migrations SET checksum = x'00'").await.unwrap();
+    for error in [store.check().await.unwrap_err(), store.migrate().await.unwrap_err()] {
+        assert!(error.to_string().contains("an unreleased version of twitter-updater: export its data"), "{error}");
     }
     other.execute("DELETE FROM store_migrations WHERE version = 999; DROP VIEW tweet_metrics").await.unwrap();
     assert!(matches!(store.check().await, Err(StoreError::Schema(_))));
@@ -193,7 +196,7 @@ async fn nothing_is_written_into_a_file_that_was_deleted_or_replaced() {
         for error in [
             store.save(NS, &[found("1", T, counts(1, 1))]).await.unwrap_err(),
             store.record(NS, T, &way(), &[new_tweet("2", T, Some(T))]).await.unwrap_err(),
-            store.bury(NS, T, &[("3".into(), "why".into())]).await.unwrap_err(),
+            store.mark_dead(NS, T, &[("3".into(), "why".into())]).await.unwrap_err(),
         ] {
             assert!(matches!(&error, StoreError::Gone(why) if why.contains(says)), "{error}");
         }

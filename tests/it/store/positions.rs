@@ -18,7 +18,7 @@ fn gap(from: &str, to: &str, noted_at: i64) -> SourceGap {
 }
 
 fn page<'a>(at: i64, position: &'a str, gaps: &'a [SourceGap]) -> SavedPage<'a> {
-    SavedPage { at, position, gaps, brought: true, notes: None, followed_at: None }
+    SavedPage { at, position, gaps, has_new_posts: true, notes: None, followed_at: None }
 }
 
 async fn save(store: &dyn Both, namespace: &str, source: &str, at: i64, position: &str, gaps: &[SourceGap]) {
@@ -26,12 +26,12 @@ async fn save(store: &dyn Both, namespace: &str, source: &str, at: i64, position
 }
 
 async fn position(store: &dyn Both, namespace: &str, source: &str) -> Option<String> {
-    store.saved(namespace, source).await.unwrap().position
+    store.saved_source(namespace, source).await.unwrap().position
 }
 
 async fn contract(store: &dyn Both) {
     for error in [
-        store.saved(POLL, "a").await.unwrap_err(),
+        store.saved_source(POLL, "a").await.unwrap_err(),
         store.save_page(POLL, "a", &page(T, "{}", &[])).await.unwrap_err(),
         store.gaps(POLL, "a").await.unwrap_err(),
         store.sources(3).await.unwrap_err(),
@@ -97,7 +97,7 @@ async fn troubled(store: &dyn Both) {
     store.save_trouble(POLL, "new", &trouble(T, 0, T)).await.unwrap();
     store.save_trouble(POLL, "new", &trouble(T, 2, T + 5)).await.unwrap();
     let kept = SavedSource { position: None, trouble: Some(trouble(T, 2, T + 5)), notes: None, followed_at: None };
-    assert_eq!(store.saved(POLL, "new").await.unwrap(), kept);
+    assert_eq!(store.saved_source(POLL, "new").await.unwrap(), kept);
     let shown = row("new").await;
     assert_eq!((shown.position, shown.saved_at, shown.brought_at), (None, None, Some(T)));
     assert_eq!(shown.trouble, kept.trouble);
@@ -111,7 +111,7 @@ async fn troubled(store: &dyn Both) {
     // Whether the API answers shows in other sources, in those namespaces, later.
     let namespaces = [POLL.to_owned(), "source:poll:lists/statuses".to_owned()];
     let is_read_within = async |source: (&str, &str), within: (i64, i64)| {
-        store.is_another_read(&namespaces, source, within).await.unwrap()
+        store.was_another_source_read(&namespaces, source, within).await.unwrap()
     };
     let is_read = async |source: (&str, &str), since| is_read_within(source, (since, T + 100)).await;
     assert!(!is_read((POLL, "new"), T).await);
@@ -124,7 +124,7 @@ async fn troubled(store: &dyn Both) {
     assert!(!is_read(("source:poll:lists/statuses", "new"), T).await, "itself is no other");
 
     // A page ends it. One that brings nothing is not what was brought last.
-    let empty = SavedPage { brought: false, ..page(T + 20, "{}", &[]) };
+    let empty = SavedPage { has_new_posts: false, ..page(T + 20, "{}", &[]) };
     store.save_page(POLL, "new", &empty).await.unwrap();
     let shown = row("new").await;
     assert_eq!((shown.saved_at, shown.brought_at, shown.trouble), (Some(T + 20), Some(T), None));

@@ -5,8 +5,8 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::post::ItemState;
 use twitter_updater::store::{
-    AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Lifecycle, Object, Observation, Posts, Saved, Seen,
-    Sighting, Signs, StoreError, StoredAccount,
+    AccountTotal, Accounts, Change, CountsAt, Finding, HandleBearer, Lifecycle, Object, Observation, Posts, SaveCounts,
+    ScheduleInputs, Sighting, StoreError, StoredAccount, StoredHandle,
 };
 
 use super::memory_store::{Known, MemoryStore};
@@ -25,7 +25,7 @@ macro_rules! hand_on_accounts {
                 &self,
                 namespace: &str,
                 answers: &[twitter_updater::store::Observation<twitter_updater::model::account::Account>],
-            ) -> Result<twitter_updater::store::Saved, twitter_updater::store::StoreError> {
+            ) -> Result<twitter_updater::store::SaveCounts, twitter_updater::store::StoreError> {
                 let ($self, $namespace, $answers) = (self, namespace, answers);
                 $save.await
             }
@@ -38,12 +38,12 @@ macro_rules! hand_on_accounts {
                 self.$field.record_sightings(namespace, sightings).await
             }
 
-            async fn signs(
+            async fn schedule_inputs(
                 &self,
                 namespace: &str,
                 ids: &[String],
-            ) -> Result<Vec<Option<twitter_updater::store::Signs>>, twitter_updater::store::StoreError> {
-                self.$field.signs(namespace, ids).await
+            ) -> Result<Vec<Option<twitter_updater::store::ScheduleInputs>>, twitter_updater::store::StoreError> {
+                self.$field.schedule_inputs(namespace, ids).await
             }
 
             async fn post_times(
@@ -55,13 +55,13 @@ macro_rules! hand_on_accounts {
                 self.$field.post_times(namespace, id, limit).await
             }
 
-            async fn posts_of(
+            async fn newest_posts(
                 &self,
                 namespace: &str,
                 id: &str,
                 limit: u32,
             ) -> Result<Vec<String>, twitter_updater::store::StoreError> {
-                self.$field.posts_of(namespace, id, limit).await
+                self.$field.newest_posts(namespace, id, limit).await
             }
 
             async fn account(
@@ -72,12 +72,12 @@ macro_rules! hand_on_accounts {
                 self.$field.account(namespace, id).await
             }
 
-            async fn bearers(
+            async fn handle_bearers(
                 &self,
                 namespace: &str,
                 handle: &str,
-            ) -> Result<Vec<twitter_updater::store::Bearer>, twitter_updater::store::StoreError> {
-                self.$field.bearers(namespace, handle).await
+            ) -> Result<Vec<twitter_updater::store::HandleBearer>, twitter_updater::store::StoreError> {
+                self.$field.handle_bearers(namespace, handle).await
             }
 
             async fn account_changes(
@@ -103,14 +103,14 @@ macro_rules! hand_on_accounts {
                 self.$field.account_states(namespace).await
             }
 
-            async fn keep_handles(
+            async fn store_handles(
                 &self,
                 namespace: &str,
                 handles: &[String],
                 at: twitter_updater::base::clock::Millis,
                 most: u32,
             ) -> Result<bool, twitter_updater::store::StoreError> {
-                self.$field.keep_handles(namespace, handles, at, most).await
+                self.$field.store_handles(namespace, handles, at, most).await
             }
 
             async fn claim_handles(
@@ -133,12 +133,12 @@ macro_rules! hand_on_accounts {
                 self.$field.settle_handles(namespace, now, resolved, refused).await
             }
 
-            async fn kept_handle(
+            async fn stored_handle(
                 &self,
                 namespace: &str,
                 handle: &str,
-            ) -> Result<Option<twitter_updater::store::KeptHandle>, twitter_updater::store::StoreError> {
-                self.$field.kept_handle(namespace, handle).await
+            ) -> Result<Option<twitter_updater::store::StoredHandle>, twitter_updater::store::StoreError> {
+                self.$field.stored_handle(namespace, handle).await
             }
         }
     };
@@ -267,9 +267,9 @@ impl AccountInMemory {
 
 #[async_trait]
 impl Accounts for MemoryStore {
-    async fn save_accounts(&self, namespace: &str, answers: &[Observation<Account>]) -> Result<Saved, StoreError> {
+    async fn save_accounts(&self, namespace: &str, answers: &[Observation<Account>]) -> Result<SaveCounts, StoreError> {
         let object = |account: &Account| Object { created_at: account.created_at, raw: account.raw.clone() };
-        let lives: Vec<Observation> = answers.iter().map(|answer| answer.of_object(object)).collect();
+        let lives: Vec<Observation> = answers.iter().map(|answer| answer.to_object(object)).collect();
         let saved = self.save(namespace, &lives).await?;
         for answer in answers {
             let standing = self.standing(namespace, std::slice::from_ref(&answer.id)).await?.pop().flatten();
@@ -279,19 +279,19 @@ impl Accounts for MemoryStore {
                     .as_ref()
                     .is_some_and(|known| known.state != ItemState::Dead && known.checked_at == Some(answer.answered_at))
             };
-            if !taken(&standing) || matches!(answer.seen, Seen::Broken(_)) {
+            if !taken(&standing) || matches!(answer.finding, Finding::Broken(_)) {
                 continue;
             }
             self.with_account(namespace, &answer.id, |account| {
                 if account.checked_at >= answer.answered_at {
                     return;
                 }
-                match &answer.seen {
-                    Seen::Found(new) => account.found(answer.answered_at, new),
-                    Seen::Missing { reason, since, handle, .. } => {
+                match &answer.finding {
+                    Finding::Found(new) => account.found(answer.answered_at, new),
+                    Finding::Missing { reason, since, handle, .. } => {
                         account.gone(answer, (*reason, *since), handle.as_ref())
                     }
-                    Seen::Broken(_) => {}
+                    Finding::Broken(_) => {}
                 }
                 account.checked_at = answer.answered_at;
             })?;
@@ -306,9 +306,13 @@ impl Accounts for MemoryStore {
         Ok(())
     }
 
-    async fn signs(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Signs>>, StoreError> {
+    async fn schedule_inputs(
+        &self,
+        namespace: &str,
+        ids: &[String],
+    ) -> Result<Vec<Option<ScheduleInputs>>, StoreError> {
         let known = ids.iter().map(|id| self.known(namespace, id)).collect::<Result<Vec<_>, _>>()?;
-        let signs = |Known { row, account, .. }: Known| Signs {
+        let signs = |Known { row, account, .. }: Known| ScheduleInputs {
             checked_at: row.checked_at,
             next_due: row.next_due,
             state: row.state,
@@ -330,7 +334,7 @@ impl Accounts for MemoryStore {
         Ok(times)
     }
 
-    async fn posts_of(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+    async fn newest_posts(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<String>, StoreError> {
         let posts = self.known(namespace, id)?.map(|known| known.posts).unwrap_or_default();
         let mut posts: Vec<(Millis, String)> = posts.into_iter().map(|(post, at)| (at, post)).collect();
         posts.sort();
@@ -372,7 +376,7 @@ impl Accounts for MemoryStore {
         Ok(self.known(namespace, id)?.map(stored))
     }
 
-    async fn bearers(&self, _: &str, _: &str) -> Result<Vec<Bearer>, StoreError> {
+    async fn handle_bearers(&self, _: &str, _: &str) -> Result<Vec<HandleBearer>, StoreError> {
         unimplemented!("no test asks the memory for it")
     }
 
@@ -390,7 +394,7 @@ impl Accounts for MemoryStore {
         unimplemented!("no test asks the memory for it")
     }
 
-    async fn keep_handles(&self, _: &str, _: &[String], _: Millis, _: u32) -> Result<bool, StoreError> {
+    async fn store_handles(&self, _: &str, _: &[String], _: Millis, _: u32) -> Result<bool, StoreError> {
         unimplemented!("no test asks the memory for it")
     }
 
@@ -402,7 +406,7 @@ impl Accounts for MemoryStore {
         unimplemented!("no test asks the memory for it")
     }
 
-    async fn kept_handle(&self, _: &str, _: &str) -> Result<Option<KeptHandle>, StoreError> {
+    async fn stored_handle(&self, _: &str, _: &str) -> Result<Option<StoredHandle>, StoreError> {
         unimplemented!("no test asks the memory for it")
     }
 }

@@ -18,7 +18,7 @@ pub async fn accounts(world: &World) -> Vec<String> {
 
 /// The same in another pipeline.
 pub async fn accounts_in(namespace: &str, world: &World) -> Vec<String> {
-    let page = world.store.page(namespace, Listing::Living, None, 10_000).await.unwrap();
+    let page = world.store.page(namespace, Listing::Tracked, None, 10_000).await.unwrap();
     page.into_iter().map(|listed| listed.id).collect()
 }
 
@@ -38,7 +38,7 @@ pub async fn assert_accounts_of(
         let Some(author) = post.author_id else { continue };
         authors += 1;
         assert!(accounts.contains(&author), "{what}: {author} of {id} is no account");
-        assert!(world.store.posts_of(namespace, &author, 1_000).await.unwrap().contains(id), "{what}: {id}");
+        assert!(world.store.newest_posts(namespace, &author, 1_000).await.unwrap().contains(id), "{what}: {id}");
     }
     assert!(authors >= least, "{what}: {authors}");
     let queue = world.queue_of(folder, namespace).await;

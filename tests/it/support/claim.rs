@@ -15,5 +15,5 @@ pub fn claimed(id: &str, lane: &str, at: Millis) -> Batch {
     let job =
         Job { id: id.to_owned(), lane: lane.into(), due: at, deliveries: 0, failures: 0, order: Order::OldestFirst };
     let fence = Fence { deadline: at + 60_000, token: "t".to_owned() };
-    Batch { fence, now: QueueTime::read(at), claimed_at: at, jobs: vec![job] }
+    Batch { fence, now: QueueTime::starting_at(at), claimed_at: at, jobs: vec![job] }
 }

@@ -6,7 +6,7 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::config::CommunitySettings;
 use twitter_updater::model::community::Belonging;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::community::network;
+use twitter_updater::pipelines::community::network_namespaces;
 use twitter_updater::pipelines::community::rule::{Judgement, Rule};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::CommunityAccount;
@@ -83,8 +83,8 @@ async fn against_the_rule(world: &World, admitted: &[CommunityAccount]) -> Vec<(
     let country = "PT".to_owned();
     let rule = Rule::new(&CommunitySettings { country, timelines: false, ..CommunitySettings::default() }).unwrap();
     let ids: Vec<String> = admitted.iter().map(|of| of.account.clone()).collect();
-    let network = network(&Provider::Twitter);
-    let facts = world.communities.facts(COMMUNITY, network.neighbours(), &ids, rule.texts()).await.unwrap();
+    let network = network_namespaces(&Provider::Twitter);
+    let facts = world.communities.facts(COMMUNITY, network.neighbours(), &ids, rule.texts_per_account()).await.unwrap();
     let judged = admitted.iter().zip(&facts).map(|(of, facts)| (of.clone(), rule.judge(facts)));
     judged.filter(|(of, judgement)| of.by_hand.is_none() && of.state != judgement.decision.state).collect()
 }

@@ -10,20 +10,20 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, ErrorRecords, Fence, Hour, Inbox, Incoming, Inspection, Job,
-    Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RecordedError,
-    RowRange, Sample, Scheduled, Settled, Stats, Verdict, Workers,
+    Administration, Adoption, Claim, ClaimRequest, DeadJob, ErrorRecords, Fence, Hour, Inbox, Incoming, Inspection,
+    Job, Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, PostponeOutcome, PromoteOutcome, Queue, QueueError,
+    RecordedError, RowRange, Sample, ScheduleOutcome, SettleOutcome, Stats, Verdict, Workers,
 };
 use twitter_updater::model::post::ItemState;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
-    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewItem, Observation,
-    Posts, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet, Way,
+    BudgetCorrections, Budgets, Change, DeadResolution, Expiry, Lifecycle, ListedItem, Listing, MetricsAt, NewItem,
+    Observation, Posts, RecordCounts, SaveCounts, Standing, StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
 /// One step, when it is known to have begun (looking up, settling, releasing) or to be done (claiming,
-/// saving, burying).
+/// saving, marking dead).
 #[derive(Debug, Clone)]
 pub enum Event {
     Claimed(Vec<Job>),
@@ -47,7 +47,7 @@ pub enum Call {
     Bury,
     Adopt,
     Standing,
-    Exhume,
+    ResolveDead,
     Schedule,
     /// Of the store, then of the queue.
     Promote,
@@ -229,13 +229,13 @@ impl Jobs for JournalledQueue {
         fence: &Fence,
         verdicts: &[(Job, Verdict)],
         tally: &[(&str, i64)],
-    ) -> Result<Settled, QueueError> {
+    ) -> Result<SettleOutcome, QueueError> {
         let noted = verdicts.iter().map(|(job, verdict)| (job.id.clone(), verdict.clone())).collect();
         self.journal.note(Event::Settled(noted));
         self.journal.through(Call::Settle, queue_fails, self.inner.settle(fence, verdicts, tally)).await
     }
 
-    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<SettleOutcome, QueueError> {
         self.journal.note(Event::Released);
         self.journal.through(Call::Release, queue_fails, self.inner.release(fence, jobs)).await
     }
@@ -244,39 +244,39 @@ impl Jobs for JournalledQueue {
         self.inner.check().await
     }
 
-    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
         self.journal.through(Call::Schedule, queue_fails, self.inner.schedule(jobs)).await
     }
 
-    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adoption, QueueError> {
         self.journal.through(Call::Adopt, queue_fails, self.inner.adopt(token, ids, lease)).await
     }
 
-    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>, QueueError> {
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<PostponeOutcome>, QueueError> {
         self.inner.postpone(jobs).await
     }
 
-    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<PromoteOutcome>, QueueError> {
         self.journal.through(Call::Promote, queue_fails, self.inner.promote(jobs)).await
     }
 
-    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
-        self.inner.exhume(jobs).await
+    async fn revive(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
+        self.inner.revive(jobs).await
     }
 
     async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
         self.inner.forget(ids).await
     }
 
-    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
-        self.inner.try_alone(fence).await
+    async fn mark_trial(&self, fence: &Fence) -> Result<bool, QueueError> {
+        self.inner.mark_trial(fence).await
     }
 }
 
 #[async_trait]
 impl Inbox for JournalledQueue {
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-        self.inner.incoming(drainer, limit).await
+    async fn read_incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        self.inner.read_incoming(drainer, limit).await
     }
 
     async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
@@ -287,8 +287,8 @@ impl Inbox for JournalledQueue {
         self.inner.refuse_incoming(members).await
     }
 
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
-        self.inner.put_incoming(members).await
+    async fn add_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        self.inner.add_incoming(members).await
     }
 }
 
@@ -330,20 +330,20 @@ impl Inspection for JournalledQueue {
         self.inner.sample(most).await
     }
 
-    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>, QueueError> {
-        self.inner.dead(rows).await
+    async fn list_dead(&self, rows: RowRange) -> Result<Vec<DeadJob>, QueueError> {
+        self.inner.list_dead(rows).await
     }
 
-    async fn due(&self) -> Result<u64, QueueError> {
-        self.inner.due().await
+    async fn due_count(&self) -> Result<u64, QueueError> {
+        self.inner.due_count().await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
         self.inner.stats().await
     }
 
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
-        self.inner.due_by(offsets).await
+    async fn due_counts_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        self.inner.due_counts_by(offsets).await
     }
 
     async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
@@ -387,8 +387,8 @@ pub struct JournalledStore {
 
 #[async_trait]
 impl Lifecycle for JournalledStore {
-    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
-        self.journal.through(Call::Bury, store_fails, self.inner.bury(namespace, at, ids)).await?;
+    async fn mark_dead(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+        self.journal.through(Call::Bury, store_fails, self.inner.mark_dead(namespace, at, ids)).await?;
         self.journal.note(Event::Buried(ids.iter().map(|(id, _)| id.clone()).collect()));
         Ok(())
     }
@@ -401,7 +401,13 @@ impl Lifecycle for JournalledStore {
         self.inner.check().await
     }
 
-    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewItem]) -> Result<Recorded, StoreError> {
+    async fn record(
+        &self,
+        namespace: &str,
+        at: Millis,
+        way: &Way,
+        tweets: &[NewItem],
+    ) -> Result<RecordCounts, StoreError> {
         self.inner.record(namespace, at, way, tweets).await
     }
 
@@ -413,8 +419,8 @@ impl Lifecycle for JournalledStore {
         self.journal.through(Call::Standing, store_fails, self.inner.standing(namespace, ids)).await
     }
 
-    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
-        self.journal.through(Call::Exhume, store_fails, self.inner.exhume(namespace, at, tweets)).await
+    async fn resolve_dead(&self, namespace: &str, at: Millis, tweets: &[DeadResolution]) -> Result<(), StoreError> {
+        self.journal.through(Call::ResolveDead, store_fails, self.inner.resolve_dead(namespace, at, tweets)).await
     }
 
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
@@ -427,11 +433,11 @@ impl Lifecycle for JournalledStore {
         of: Listing,
         below: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<Listed>, StoreError> {
+    ) -> Result<Vec<ListedItem>, StoreError> {
         self.inner.page(namespace, of, below, limit).await
     }
 
-    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64, StoreError> {
+    async fn remove(&self, namespace: &str, which: Expiry, ids: &[String]) -> Result<u64, StoreError> {
         self.inner.remove(namespace, which, ids).await
     }
 
@@ -442,7 +448,7 @@ impl Lifecycle for JournalledStore {
 
 #[async_trait]
 impl Posts for JournalledStore {
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<SaveCounts, StoreError> {
         let save = self.inner.save(namespace, observations);
         let saved = self.journal.through(Call::Save, store_fails, save).await?;
         self.journal.note(Event::Saved(observations.iter().map(|seen| (seen.id.clone(), seen.state)).collect()));
@@ -451,10 +457,6 @@ impl Posts for JournalledStore {
 
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
         self.inner.changes(namespace, id).await
-    }
-
-    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
-        self.inner.fill_details(details_of).await
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
@@ -523,11 +525,16 @@ crate::support::media_store::hand_on_media!(JournalledStore, inner);
 
 #[async_trait]
 impl Budgets for JournalledStore {
-    async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {
-        self.inner.learnt(namespace).await
+    async fn corrections(&self, namespace: &str) -> Result<Option<BudgetCorrections>, StoreError> {
+        self.inner.corrections(namespace).await
     }
 
-    async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool, StoreError> {
-        self.inner.learn(namespace, before, learnt).await
+    async fn replace_corrections(
+        &self,
+        namespace: &str,
+        before: Option<Millis>,
+        learnt: &BudgetCorrections,
+    ) -> Result<bool, StoreError> {
+        self.inner.replace_corrections(namespace, before, learnt).await
     }
 }

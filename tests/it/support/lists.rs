@@ -117,7 +117,7 @@ pub async fn compare(api: &Running, world: &World, owners: &[String]) -> Compare
     for (owner, crawl) in &read {
         let (began, ended) = (crawl.started_at - SLACK, crawl.ended_at.unwrap() + SLACK);
         for follow in people.follows().followers(*owner, began, began).filter(|follow| follow.holds(ended)) {
-            let stays = people.stays(follow.follower, *owner, began, until);
+            let stays = people.times_on_list(follow.follower, *owner, began, until);
             let stayed = stays.iter().any(|(from, gone)| *from <= began && *gone > until);
             let is_told = !stayed || open.contains(&(*owner, follow.follower));
             assert!(is_told, "{follow:?} held through the last complete crawl {crawl:?}, and is not open: {stays:?}");
@@ -130,7 +130,7 @@ pub async fn compare(api: &Running, world: &World, owners: &[String]) -> Compare
 fn check(people: &People, (owner, member): (u64, u64), edge: &Edge, read: Option<&CrawlRecord>, until: Millis) {
     // An absence that ended before counts as well: the follow began again with its end, and crawls may be far apart.
     let since = edge.appeared_after.unwrap_or(edge.appeared_by).min(edge.appeared_by - CALL) - SLACK;
-    let stays = people.stays(member, owner, since, until);
+    let stays = people.times_on_list(member, owner, since, until);
     let began =
         |from: Millis| edge.appeared_after.is_none_or(|after| from > after - SLACK) && from <= edge.appeared_by + SLACK;
     assert!(stays.iter().any(|(from, _)| began(*from)), "no follow began then: {edge:?} of {stays:?}");

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::media::{MediaKind, MediaState};
 use twitter_updater::store::{
-    Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium, Taken,
+    FetchAttempt, FileReservation, MediaStore, MediaTotal, MediumSighting, ReservationOutcome, StoreError,
+    StoredMedium, UnusedPage,
 };
 
 use super::memory_store::MemoryStore;
@@ -27,12 +28,13 @@ macro_rules! hand_on_media {
         const _: () = {
             use twitter_updater::base::clock::Millis;
             use twitter_updater::store::{
-                Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium,
+                FetchAttempt, FileReservation, MediaStore, MediaTotal, MediumSighting, StoreError, StoredMedium,
+                UnusedPage,
             };
 
             #[async_trait::async_trait]
             impl MediaStore for $store {
-                async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<(), StoreError> {
+                async fn record_media(&self, namespace: &str, seen: &[MediumSighting]) -> Result<(), StoreError> {
                     let (namespace, seen) = (namespace.to_owned(), seen.to_vec());
                     $pass_on!(self.$field.record_media(namespace, seen))
                 }
@@ -46,7 +48,7 @@ macro_rules! hand_on_media {
                     $pass_on!(self.$field.media(namespace, ids))
                 }
 
-                async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<Vec<String>, StoreError> {
+                async fn save_media(&self, namespace: &str, tried: &[FetchAttempt]) -> Result<Vec<String>, StoreError> {
                     let (namespace, tried) = (namespace.to_owned(), tried.to_vec());
                     $pass_on!(self.$field.save_media(namespace, tried))
                 }
@@ -60,8 +62,8 @@ macro_rules! hand_on_media {
                     self.$field.media_uses(namespace, id, limit).await
                 }
 
-                async fn media_of(&self, namespace: &str, post: &str) -> Result<Vec<StoredMedium>, StoreError> {
-                    self.$field.media_of(namespace, post).await
+                async fn media_of_post(&self, namespace: &str, post: &str) -> Result<Vec<StoredMedium>, StoreError> {
+                    self.$field.media_of_post(namespace, post).await
                 }
 
                 async fn media_totals(&self, namespace: &str) -> Result<Vec<MediaTotal>, StoreError> {
@@ -79,12 +81,18 @@ macro_rules! hand_on_media {
                     before: Millis,
                     after: &str,
                     limit: u32,
-                ) -> Result<Looked<StoredMedium>, StoreError> {
+                ) -> Result<UnusedPage<StoredMedium>, StoreError> {
                     self.$field.unused_media(namespace, posts, before, after, limit).await
                 }
 
-                async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room, StoreError> {
-                    self.$field.take_file(sha256, bytes, at, cap).await
+                async fn reserve_file(
+                    &self,
+                    sha256: &str,
+                    bytes: i64,
+                    at: Millis,
+                    cap: i64,
+                ) -> Result<FileReservation, StoreError> {
+                    self.$field.reserve_file(sha256, bytes, at, cap).await
                 }
 
                 async fn unused_files(
@@ -93,7 +101,7 @@ macro_rules! hand_on_media {
                     now: Millis,
                     after: &str,
                     limit: u32,
-                ) -> Result<Looked<String>, StoreError> {
+                ) -> Result<UnusedPage<String>, StoreError> {
                     self.$field.unused_files(before, now, after, limit).await
                 }
 
@@ -123,7 +131,7 @@ struct FileInMemory {
 }
 
 impl MediaInMemory {
-    fn record(&mut self, namespace: &str, seen: &MediumSeen) {
+    fn record(&mut self, namespace: &str, seen: &MediumSighting) {
         let key = (namespace.to_owned(), seen.medium.id.clone());
         let new = || StoredMedium {
             id: seen.medium.id.clone(),
@@ -133,7 +141,7 @@ impl MediaInMemory {
         };
         let known = self.media.entry(key.clone()).or_insert_with(new);
         let is_thumbnail = seen.medium.kind == MediaKind::Photo && matches!(&*known.kind, "video" | "gif");
-        if seen.is_sought(Some(known)) && !is_thumbnail {
+        if seen.needs_fetch(Some(known)) && !is_thumbnail {
             if known.state != MediaState::Waiting {
                 (known.attempts, known.failing_since, known.reason) = (0, None, None);
             }
@@ -145,7 +153,7 @@ impl MediaInMemory {
         self.uses.entry(key).or_default().entry(seen.post.clone()).or_insert(seen.at);
     }
 
-    fn save(&mut self, namespace: &str, tried: &MediumTried) -> bool {
+    fn save(&mut self, namespace: &str, tried: &FetchAttempt) -> bool {
         let key = (namespace.to_owned(), tried.id.clone());
         let is_used = self.uses.get(&key).is_some_and(|uses| !uses.is_empty());
         let Some(known) = self.media.get_mut(&key) else { return false };
@@ -182,18 +190,18 @@ impl MediaInMemory {
         self.files.values().map(|file| file.bytes).sum()
     }
 
-    fn take(&mut self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Taken {
+    fn take(&mut self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> ReservationOutcome {
         let used = self.used();
         match self.files.get_mut(sha256) {
-            Some(file) if file.removing.is_some_and(|since| since >= at - 600_000) => Taken::Busy,
+            Some(file) if file.removing.is_some_and(|since| since >= at - 600_000) => ReservationOutcome::Busy,
             Some(file) => {
                 (file.at, file.removing) = (file.at.max(at), None);
-                Taken::Known
+                ReservationOutcome::Known
             }
-            None if cap > 0 && used + bytes > cap => Taken::Full,
+            None if cap > 0 && used + bytes > cap => ReservationOutcome::Full,
             None => {
                 self.files.insert(sha256.to_owned(), FileInMemory { bytes, at, removing: None });
-                Taken::New
+                ReservationOutcome::New
             }
         }
     }
@@ -205,10 +213,10 @@ impl MediaInMemory {
 
 #[async_trait]
 impl MediaStore for MemoryStore {
-    async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<(), StoreError> {
+    async fn record_media(&self, namespace: &str, seen: &[MediumSighting]) -> Result<(), StoreError> {
         self.add_rows(namespace, seen.iter().map(|seen| (&*seen.medium.id, seen.at)))?;
         self.with_media(namespace, |media, _| {
-            let mut seen: Vec<&MediumSeen> = seen.iter().collect();
+            let mut seen: Vec<&MediumSighting> = seen.iter().collect();
             seen.sort_by_key(|seen| seen.at);
             seen.into_iter().for_each(|seen| media.record(namespace, seen));
         })
@@ -219,7 +227,7 @@ impl MediaStore for MemoryStore {
         self.with_media(namespace, |media, _| ids.iter().map(|id| get(id, media)).collect())
     }
 
-    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<Vec<String>, StoreError> {
+    async fn save_media(&self, namespace: &str, tried: &[FetchAttempt]) -> Result<Vec<String>, StoreError> {
         self.with_media(namespace, |media, _| {
             let saved = tried.iter().filter(|tried| media.save(namespace, tried));
             saved.map(|tried| tried.id.clone()).collect()
@@ -236,7 +244,7 @@ impl MediaStore for MemoryStore {
         Ok(uses)
     }
 
-    async fn media_of(&self, namespace: &str, post: &str) -> Result<Vec<StoredMedium>, StoreError> {
+    async fn media_of_post(&self, namespace: &str, post: &str) -> Result<Vec<StoredMedium>, StoreError> {
         self.with_media(namespace, |media, _| {
             let shows = |medium: &&StoredMedium| {
                 media.uses.get(&(namespace.to_owned(), medium.id.clone())).is_some_and(|of| of.contains_key(post))
@@ -269,7 +277,7 @@ impl MediaStore for MemoryStore {
         before: Millis,
         after: &str,
         limit: u32,
-    ) -> Result<Looked<StoredMedium>, StoreError> {
+    ) -> Result<UnusedPage<StoredMedium>, StoreError> {
         // Of the model's posts none is forgotten: only removed ones are looked for.
         let known: BTreeSet<Key> = self.with_media(posts, |media, is_recorded| {
             let shown = media.uses.values().flat_map(BTreeMap::keys);
@@ -287,14 +295,20 @@ impl MediaStore for MemoryStore {
                 unused.extend(media.media.get(&key).filter(is_stored).filter(|_| uses.is_empty()).cloned());
             }
             let next = page.last().filter(|_| page.len() == limit as usize).cloned();
-            Looked { unused, next }
+            UnusedPage { unused, next }
         })
     }
 
-    async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room, StoreError> {
+    async fn reserve_file(
+        &self,
+        sha256: &str,
+        bytes: i64,
+        at: Millis,
+        cap: i64,
+    ) -> Result<FileReservation, StoreError> {
         self.with_media("", |media, _| {
             let taken = media.take(sha256, bytes, at, cap);
-            Room { taken, used: media.used() }
+            FileReservation { taken, used: media.used() }
         })
     }
 
@@ -304,7 +318,7 @@ impl MediaStore for MemoryStore {
         now: Millis,
         after: &str,
         limit: u32,
-    ) -> Result<Looked<String>, StoreError> {
+    ) -> Result<UnusedPage<String>, StoreError> {
         self.with_media("", |media, _| {
             let stored = media.media.values().filter(|medium| medium.state == MediaState::Stored);
             let used: BTreeSet<String> = stored.filter_map(|medium| medium.sha256.clone()).collect();
@@ -318,7 +332,7 @@ impl MediaStore for MemoryStore {
                     unused.push(sha256.clone());
                 }
             }
-            Looked { unused, next: last.filter(|_| count == limit) }
+            UnusedPage { unused, next: last.filter(|_| count == limit) }
         })
     }
 

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::store::{
-    CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
-    ListBounds, ListCrawl, ListTotals, MemberAt, NewCrawl, Next, PageSaved, StoreError, WaveGuard, brings_nothing,
+    ClosingLimit, CrawlEnd, CrawlKind, CrawlOutcome, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace,
+    Edges, End, Follow, ListBounds, ListCrawl, ListTotals, MemberAt, NewCrawl, Next, SavedEdges, StoreError,
+    is_stalled,
 };
 
 use super::memory_store::MemoryStore;
@@ -83,9 +84,9 @@ impl List {
         self.pages.iter().position(|page| page.crawl == crawl).unwrap_or(self.pages.len())
     }
 
-    fn end(&mut self, at: usize, end: End, is_last_empty: bool) -> Ended {
+    fn end(&mut self, at: usize, end: End, is_last_empty: bool) -> CrawlOutcome {
         let crawl = self.crawls[at].under_way.number;
-        let mut ended = Ended { end: CrawlEnd::Complete, vanished: 0, withheld: 0 };
+        let mut ended = CrawlOutcome { end: CrawlEnd::Complete, vanished: 0, withheld: 0 };
         ended.end = match end {
             End::Complete(guard) => return self.close(at, (guard, is_last_empty), ended),
             End::Capped => CrawlEnd::Capped,
@@ -101,7 +102,12 @@ impl List {
     }
 
     /// Closes the open edges that no page of a crawl showed, unless they are too many, or many behind an empty last page.
-    fn close(&mut self, at: usize, (guard, is_last_empty): (WaveGuard, bool), mut ended: Ended) -> Ended {
+    fn close(
+        &mut self,
+        at: usize,
+        (guard, is_last_empty): (ClosingLimit, bool),
+        mut ended: CrawlOutcome,
+    ) -> CrawlOutcome {
         let number = self.crawls[at].under_way.number;
         let shown: BTreeSet<String> = self.shown(number).into_iter().cloned().collect();
         let open = self.edges.iter().filter(|edge| edge.closed.is_none());
@@ -119,7 +125,7 @@ impl List {
         let doubted: BTreeSet<String> = gone.iter().filter(is_doubted).cloned().collect();
         let is_many = doubted.len() as u64 > guard.least;
         let far_too_many = is_many && doubted.len() as f64 > guard.share * all as f64;
-        let is_empty = shown.is_empty() && self.crawls[at].under_way.told != Some(0) && !doubted.is_empty();
+        let is_empty = shown.is_empty() && self.crawls[at].under_way.stated_total != Some(0) && !doubted.is_empty();
         let is_cut_short = is_many && is_last_empty;
         if far_too_many || (is_empty || is_cut_short) && guard.share < 1.0 {
             (ended.end, ended.withheld) = (CrawlEnd::Withheld, doubted.len() as u64);
@@ -138,7 +144,7 @@ impl List {
         ended
     }
 
-    fn save(&mut self, page: &EdgePage) -> Option<PageSaved> {
+    fn save(&mut self, page: &EdgePage) -> Option<SavedEdges> {
         let at = self.waiting(page.crawl, page.cursor.as_deref())?;
         let CrawlUnderWay { number, kind, started_at, newest_at, .. } = self.crawls[at].under_way;
         let when = page.answered_at.max(newest_at);
@@ -188,17 +194,21 @@ impl List {
         crawl.under_way.pages += 1;
         crawl.under_way.found += fresh as i64;
         crawl.under_way.unreadable += page.unreadable;
-        let mut saved =
-            PageSaved { new: new.len() as u64, repeated: (page.members.len() - fresh) as u64, known_tail, ended: None };
+        let mut saved = SavedEdges {
+            new: new.len() as u64,
+            repeated: (page.members.len() - fresh) as u64,
+            known_tail,
+            ended: None,
+        };
         self.edges.extend(new);
-        let stop = |end| Ended { end, vanished: 0, withheld: 0 };
+        let stop = |end| CrawlOutcome { end, vanished: 0, withheld: 0 };
         saved.ended = match &page.next {
             Next::End(end) => Some(self.end(at, *end, page.members.is_empty() && page.cursor.is_some())),
             Next::Page(next) => {
                 let is_again = self.pages.iter().any(|of| of.crawl == number && of.cursor.as_ref() == Some(next));
                 let under_way = &mut self.crawls[at].under_way;
                 under_way.cursor = Some(next.clone());
-                let is_again = is_again || brings_nothing(under_way.pages, under_way.found);
+                let is_again = is_again || is_stalled(under_way.pages, under_way.found);
                 match kind {
                     _ if is_again => Some(stop(CrawlEnd::Looped)),
                     CrawlKind::Prefix { known_tail: enough } if known_tail >= u64::from(enough) => {
@@ -249,7 +259,7 @@ impl EdgesInMemory {
             pages: 0,
             found: 0,
             unreadable: 0,
-            told: new.stated_total,
+            stated_total: new.stated_total,
         };
         let crawl = Crawl {
             under_way: under_way.clone(),
@@ -270,7 +280,7 @@ fn key(namespace: &str, owner: &str) -> Key {
 }
 
 fn record(of: &Crawl) -> CrawlRecord {
-    let CrawlUnderWay { number, kind, started_at, newest_at, pages, found, told, .. } = of.under_way;
+    let CrawlUnderWay { number, kind, started_at, newest_at, pages, found, stated_total, .. } = of.under_way;
     CrawlRecord {
         number,
         kind: if kind == CrawlKind::Complete { "complete" } else { "prefix" }.to_owned(),
@@ -279,7 +289,7 @@ fn record(of: &Crawl) -> CrawlRecord {
         ended: of.ended.map(word),
         pages,
         found,
-        told,
+        stated_total,
         appeared: of.appeared,
         vanished: of.vanished,
         withheld: of.withheld,
@@ -307,7 +317,12 @@ impl Edges for MemoryStore {
         })
     }
 
-    async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>, StoreError> {
+    async fn save_edges(
+        &self,
+        namespace: &str,
+        owner: &str,
+        page: &EdgePage,
+    ) -> Result<Option<SavedEdges>, StoreError> {
         self.with_edges(|edges| edges.lists.get_mut(&key(namespace, owner))?.save(page))
     }
 
@@ -318,7 +333,7 @@ impl Edges for MemoryStore {
         (number, cursor): (i64, Option<&str>),
         at: Millis,
         end: End,
-    ) -> Result<Option<Ended>, StoreError> {
+    ) -> Result<Option<CrawlOutcome>, StoreError> {
         self.with_edges(|edges| {
             let list = edges.lists.get_mut(&key(namespace, owner))?;
             let place = list.waiting(number, cursor)?;
@@ -374,7 +389,7 @@ impl Edges for MemoryStore {
         unimplemented!("no test asks the memory for it")
     }
 
-    async fn forgotten(&self, _: &str, _: u32) -> Result<Vec<String>, StoreError> {
+    async fn accounts_to_forget(&self, _: &str, _: u32) -> Result<Vec<String>, StoreError> {
         unimplemented!("no test asks the memory for it")
     }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, millis, span};
 use twitter_updater::quota::{
-    Ask, Budget, ChargedReads, Counted, CredentialStatus, Grant, Ledger, LedgerError, Period, Span, Used,
+    Budget, CallRecord, ChargedReads, CountedReads, CredentialStatus, Grant, Ledger, LedgerError, Period,
+    PermitRequest, Span,
 };
 
 use super::memory_queue::ServiceClock;
@@ -136,7 +137,7 @@ fn day(now: Millis) -> Millis {
 
 #[async_trait]
 impl Ledger for MemoryLedger {
-    async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
+    async fn acquire(&self, ask: &PermitRequest<'_>) -> Result<Grant, LedgerError> {
         let _granting = self.granting.lock().unwrap();
         let mut known = Vec::new();
         for (at, name) in ask.names.iter().enumerate() {
@@ -195,7 +196,13 @@ impl Ledger for MemoryLedger {
         Ok(grant((*name).clone()))
     }
 
-    async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
+    async fn record_call(
+        &self,
+        name: &str,
+        endpoint: &str,
+        permit: &str,
+        used: &CallRecord,
+    ) -> Result<(), LedgerError> {
         self.with(name, endpoint, |window, now| {
             if window.permits.remove(permit).is_some() || used.window.is_some() {
                 window.opening_until = 0;
@@ -242,7 +249,7 @@ impl Ledger for MemoryLedger {
         Ok(())
     }
 
-    async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
+    async fn return_permit(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
         let returned = self.with(name, endpoint, |window, now| {
             let was_out = window.permits.remove(permit).is_some();
             if was_out {
@@ -261,7 +268,7 @@ impl Ledger for MemoryLedger {
         Ok(())
     }
 
-    async fn free(&self, name: &str, fingerprint: &str) -> Result<bool, LedgerError> {
+    async fn unpark(&self, name: &str, fingerprint: &str) -> Result<bool, LedgerError> {
         let key = (name.to_owned(), fingerprint.to_owned(), String::new());
         let now = self.clock.now();
         Ok(self.inner.lock().unwrap().refusals.remove(&key).is_some_and(|refused| refused.left(now) > 0))
@@ -345,7 +352,7 @@ impl Ledger for MemoryLedger {
         Ok(())
     }
 
-    async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {
+    async fn counted_reads(&self, per: Period) -> Result<CountedReads, LedgerError> {
         let (inner, now) = (self.inner.lock().unwrap(), self.clock.now());
         let mut by_day = BTreeMap::new();
         for (day, _) in inner.read.keys() {
@@ -355,7 +362,7 @@ impl Ledger for MemoryLedger {
             Span::Part(length, number) => Some((number, inner.reads(Span::Part(length, number)))),
             Span::Days(..) => None,
         };
-        Ok(Counted { now, by_day, part })
+        Ok(CountedReads { now, by_day, part })
     }
 
     async fn forget(&self, ids: &[String]) -> Result<u64, LedgerError> {

@@ -34,7 +34,7 @@ impl MemoryPositions {
 
 #[async_trait]
 impl Positions for MemoryPositions {
-    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
+    async fn saved_source(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
         let SourceRow { position, trouble, .. } = self.row(namespace, source);
         let notes = self.1.lock().unwrap().get(&(namespace.to_owned(), source.to_owned())).cloned();
         Ok(SavedSource { position, trouble, notes, followed_at: None })
@@ -44,7 +44,7 @@ impl Positions for MemoryPositions {
         let mut row = self.row(namespace, source);
         row.position = Some(page.position.to_owned());
         (row.saved_at, row.trouble) = (Some(page.at), None);
-        row.brought_at = row.brought_at.filter(|_| !page.brought).or(Some(page.at));
+        row.brought_at = row.brought_at.filter(|_| !page.has_new_posts).or(Some(page.at));
         for gap in page.gaps {
             if !row.latest_gaps.iter().any(|known| known.from == gap.from && known.to == gap.to) {
                 row.latest_gaps.insert(0, gap.clone());
@@ -66,7 +66,7 @@ impl Positions for MemoryPositions {
         Ok(())
     }
 
-    async fn is_another_read(
+    async fn was_another_source_read(
         &self,
         namespaces: &[String],
         (namespace, source): (&str, &str),

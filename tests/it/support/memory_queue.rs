@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
 use twitter_updater::base::random;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, ERRORS_KEPT, ErrorRecords, Fence, HOUR_MS, HOURS_KEPT,
-    Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute,
-    NO_EXAMPLES_FOR, NewJob, PAGE_LIMIT, Place, Postponed, Promoted, QueueError, RecordedError, RowRange, Sample,
-    Scheduled, Settled, Stats, Verdict, WorkerStats, Workers, check_id,
+    Administration, Adoption, Batch, Claim, ClaimRequest, DeadJob, ERRORS_KEPT, ErrorRecords, Fence, HOUR_MS,
+    HOURS_KEPT, Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute,
+    NO_EXAMPLES_FOR, NewJob, PAGE_LIMIT, Place, PostponeOutcome, PromoteOutcome, QueueError, RecordedError, RowRange,
+    Sample, ScheduleOutcome, SettleOutcome, Stats, Verdict, WorkerStats, Workers, check_id,
 };
 
 use super::queue_model::{Claimed, QueueModel, Rules};
@@ -132,11 +132,11 @@ impl Inner {
         self.minutes.entry(at_ms).or_insert_with(|| Minute { at_ms, ..Minute::default() })
     }
 
-    fn sum(&mut self, now: Millis, applied: &[bool]) -> Settled {
+    fn sum(&mut self, now: Millis, applied: &[bool]) -> SettleOutcome {
         let settled = applied.iter().filter(|applied| **applied).count();
         let lost = applied.len() - settled;
         self.count(now, "lost", lost);
-        Settled { settled: settled as u64, lost: lost as u64 }
+        SettleOutcome { settled: settled as u64, lost: lost as u64 }
     }
 }
 
@@ -150,13 +150,13 @@ impl Jobs for MemoryQueue {
         Ok(vec!["a queue in memory, for tests".to_owned()])
     }
 
-    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
         for job in jobs {
             check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
         }
         let (mut inner, now) = (self.lock(), self.now());
         let answers: Vec<_> = jobs.iter().map(|job| inner.model.schedule(now, job)).collect();
-        inner.count(now, "scheduled", answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count());
+        inner.count(now, "scheduled", answers.iter().filter(|answer| **answer == ScheduleOutcome::Scheduled).count());
         Ok(answers)
     }
 
@@ -170,24 +170,24 @@ impl Jobs for MemoryQueue {
                     inner.count(now, "claimed", jobs.len());
                 }
                 let fence = Fence { deadline, token: request.token.to_owned() };
-                Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs })
+                Claim::Batch(Batch { fence, now: QueueTime::starting_at(now), claimed_at: now, jobs })
             }
         })
     }
 
-    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>, QueueError> {
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<PostponeOutcome>, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         Ok(jobs.iter().map(|job| inner.model.postpone(now, job)).collect())
     }
 
-    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<PromoteOutcome>, QueueError> {
         for job in jobs {
             check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
         }
         let (mut inner, now) = (self.lock(), self.now());
         let answers: Vec<_> = jobs.iter().map(|job| inner.model.promote(now, job)).collect();
-        let of = |(job, answer): (&NewJob, &Promoted)| {
-            matches!(answer, Promoted::Moved | Promoted::Noted).then(|| job.id.clone())
+        let of = |(job, answer): (&NewJob, &PromoteOutcome)| {
+            matches!(answer, PromoteOutcome::Moved | PromoteOutcome::Noted).then(|| job.id.clone())
         };
         let promoted: BTreeSet<String> = jobs.iter().zip(&answers).filter_map(of).collect();
         inner.count(now, "promoted", promoted.len());
@@ -199,7 +199,7 @@ impl Jobs for MemoryQueue {
         fence: &Fence,
         verdicts: &[(Job, Verdict)],
         tally: &[(&str, i64)],
-    ) -> Result<Settled, QueueError> {
+    ) -> Result<SettleOutcome, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         let applied = inner.model.settle(now, fence.deadline, verdicts);
         for ((_, verdict), _) in verdicts.iter().zip(&applied).filter(|(_, applied)| **applied) {
@@ -207,7 +207,7 @@ impl Jobs for MemoryQueue {
                 Verdict::Reschedule { .. } => "rescheduled",
                 Verdict::Finish => "finished",
                 Verdict::Retry { .. } | Verdict::Suspect { .. } => "retried",
-                Verdict::Bury { .. } => "buried",
+                Verdict::MarkDead { .. } => "buried",
             };
             inner.count(now, counter, 1);
         }
@@ -217,19 +217,19 @@ impl Jobs for MemoryQueue {
         Ok(inner.sum(now, &applied))
     }
 
-    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<SettleOutcome, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         let applied = inner.model.release(now, fence.deadline, jobs);
         inner.count(now, "released", applied.iter().filter(|applied| **applied).count());
         Ok(inner.sum(now, &applied))
     }
 
-    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+    async fn mark_trial(&self, fence: &Fence) -> Result<bool, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
-        Ok(inner.model.try_alone(now, fence.deadline, &fence.token))
+        Ok(inner.model.mark_trial(now, fence.deadline, &fence.token))
     }
 
-    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adoption, QueueError> {
         for id in ids {
             check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;
         }
@@ -237,16 +237,16 @@ impl Jobs for MemoryQueue {
         let nowhere = ids.iter().filter(|id| inner.model.place(id).is_none()).count();
         inner.count(now, "adopted", nowhere);
         let (deadline, answers) = inner.model.adopt(now, token, ids, millis(lease));
-        Ok(Adopted { fence: Fence { deadline, token: token.to_owned() }, now, answers })
+        Ok(Adoption { fence: Fence { deadline, token: token.to_owned() }, now, answers })
     }
 
-    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn revive(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         let dead = inner.model.stats(now).dead;
-        let answers: Vec<_> = jobs.iter().map(|job| inner.model.exhume(now, job)).collect();
-        let exhumed = dead - inner.model.stats(now).dead;
-        inner.count(now, "scheduled", answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count());
-        inner.count(now, "exhumed", exhumed as usize);
+        let answers: Vec<_> = jobs.iter().map(|job| inner.model.revive(now, job)).collect();
+        let revived = dead - inner.model.stats(now).dead;
+        inner.count(now, "scheduled", answers.iter().filter(|answer| **answer == ScheduleOutcome::Scheduled).count());
+        inner.count(now, "exhumed", revived as usize);
         Ok(answers)
     }
 
@@ -260,7 +260,7 @@ impl Jobs for MemoryQueue {
 
 #[async_trait]
 impl Inbox for MemoryQueue {
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+    async fn read_incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         if inner.drainer.as_ref().is_some_and(|(other, until)| other != drainer && *until > now) {
             return Ok(Vec::new());
@@ -286,7 +286,7 @@ impl Inbox for MemoryQueue {
         Ok(())
     }
 
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+    async fn add_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
         let mut inner = self.lock();
         for Incoming { member, created_at } in members {
             inner.incoming.retain(|(_, known)| known != member);
@@ -327,7 +327,7 @@ impl ErrorRecords for MemoryQueue {
     async fn record_errors(&self, errors: &[RecordedError]) -> Result<(), QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         let bare = inner.errors_bare;
-        for error in errors.iter().filter_map(|error| error.at(now, bare)) {
+        for error in errors.iter().filter_map(|error| error.prepare_for_storage(now, bare)) {
             match inner.errors.iter_mut().find(|known| known.key() == error.key()) {
                 Some(known) => known.merge(&error),
                 None => inner.errors.push(error),
@@ -359,7 +359,7 @@ impl Inspection for MemoryQueue {
         let mut samples = self.lock().model.whole_sample();
         for Sample { ids, .. } in &mut samples {
             for at in 0..most.min(ids.len()) {
-                let other = at + (random::share() * (ids.len() - at) as f64) as usize;
+                let other = at + (random::fraction() * (ids.len() - at) as f64) as usize;
                 ids.swap(at, other);
             }
             ids.truncate(most);
@@ -367,13 +367,13 @@ impl Inspection for MemoryQueue {
         Ok(samples)
     }
 
-    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>, QueueError> {
+    async fn list_dead(&self, rows: RowRange) -> Result<Vec<DeadJob>, QueueError> {
         let inner = self.lock();
         let mut dead: Vec<_> = inner
             .model
             .places()
             .filter_map(|(id, place)| match place {
-                Place::Dead { at, reason } => Some(Buried { id: id.clone(), at, reason }),
+                Place::Dead { at, reason } => Some(DeadJob { id: id.clone(), at, reason }),
                 _ => None,
             })
             .collect();
@@ -398,11 +398,11 @@ impl Inspection for MemoryQueue {
         })
     }
 
-    async fn due(&self) -> Result<u64, QueueError> {
+    async fn due_count(&self) -> Result<u64, QueueError> {
         Ok(self.lock().model.due(self.now()))
     }
 
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+    async fn due_counts_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
         let (inner, now) = (self.lock(), self.now());
         let due_by = |lane: &str, moment| inner.model.due_of(lane, moment);
         let lanes = inner.model.stats(now).lanes.into_iter().map(|of| LaneDue {

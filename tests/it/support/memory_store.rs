@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{ItemState, Metrics, Tweet};
 use twitter_updater::store::{
-    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewItem, Observation,
-    Posts, Recorded, Saved, Seen, Sighting, Standing, StateCounts, StoreError, StoredTweet, Way,
+    BudgetCorrections, Budgets, Change, DeadResolution, Expiry, Finding, Lifecycle, ListedItem, Listing, MetricsAt,
+    NewItem, Observation, Posts, RecordCounts, SaveCounts, Sighting, Standing, StateCounts, StoreError, StoredTweet,
+    Way,
 };
 
 use super::account_store::AccountInMemory;
@@ -40,7 +41,7 @@ struct Inner {
     history: BTreeMap<Key, Vec<MetricsAt>>,
     accounts: BTreeMap<Key, AccountInMemory>,
     posts: BTreeMap<Key, BTreeMap<String, Millis>>,
-    learnt: BTreeMap<String, Learnt>,
+    learnt: BTreeMap<String, BudgetCorrections>,
     media: MediaInMemory,
     edges: EdgesInMemory,
     /// The error of every call, while there is one.
@@ -185,10 +186,10 @@ impl Lifecycle for MemoryStore {
         at: Millis,
         _way: &Way,
         tweets: &[NewItem],
-    ) -> Result<Recorded, StoreError> {
+    ) -> Result<RecordCounts, StoreError> {
         let mut inner = self.lock()?;
         let Inner { tweets: rows, history, .. } = &mut *inner;
-        let mut recorded = Recorded::default();
+        let mut recorded = RecordCounts::default();
         for tweet in tweets {
             let key = key(namespace, &tweet.id);
             let Some(row) = rows.get_mut(&key) else {
@@ -239,7 +240,7 @@ impl Lifecycle for MemoryStore {
         Ok(ids.iter().map(|id| inner.tweets.get(&key(namespace, id)).map(standing)).collect())
     }
 
-    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+    async fn mark_dead(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
         let mut inner = self.lock()?;
         for (id, reason) in ids {
             let row = inner.tweets.entry(key(namespace, id)).or_insert_with(|| blank(id, at));
@@ -250,7 +251,7 @@ impl Lifecycle for MemoryStore {
         Ok(())
     }
 
-    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+    async fn resolve_dead(&self, namespace: &str, at: Millis, tweets: &[DeadResolution]) -> Result<(), StoreError> {
         let mut inner = self.lock()?;
         for tweet in tweets {
             let key = key(namespace, &tweet.id);
@@ -285,8 +286,8 @@ impl Lifecycle for MemoryStore {
         of: Listing,
         below: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<Listed>, StoreError> {
-        let listed = |row: &StoredTweet| Listed {
+    ) -> Result<Vec<ListedItem>, StoreError> {
+        let listed = |row: &StoredTweet| ListedItem {
             id: row.id.clone(),
             state: row.state,
             created_at: row.created_at,
@@ -296,7 +297,7 @@ impl Lifecycle for MemoryStore {
             once: false,
         };
         let is_of = |row: &StoredTweet| match row.state {
-            ItemState::Live | ItemState::Unavailable => of == Listing::Living,
+            ItemState::Live | ItemState::Unavailable => of == Listing::Tracked,
             ItemState::Dead => of == Listing::Dead,
             ItemState::Ended => of == Listing::Ended,
         };
@@ -306,10 +307,10 @@ impl Lifecycle for MemoryStore {
         Ok(rows.filter(below).filter(|row| is_of(row)).take(limit as usize).map(listed).collect())
     }
 
-    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64, StoreError> {
+    async fn remove(&self, namespace: &str, which: Expiry, ids: &[String]) -> Result<u64, StoreError> {
         let is_expired = |row: &StoredTweet| match which {
-            Expired::Before(moment) => row.checked_at.unwrap_or(row.first_seen) < moment,
-            Expired::Deleted => row.misses > 0 && row.lookups > row.misses && row.raw.is_none(),
+            Expiry::Before(moment) => row.checked_at.unwrap_or(row.first_seen) < moment,
+            Expiry::Deleted => row.misses > 0 && row.lookups > row.misses && row.raw.is_none(),
         };
         let mut inner = self.lock()?;
         let mut removed = 0;
@@ -346,10 +347,10 @@ impl Lifecycle for MemoryStore {
 
 #[async_trait]
 impl Posts for MemoryStore {
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<SaveCounts, StoreError> {
         let mut inner = self.lock()?;
         let Inner { tweets, history, .. } = &mut *inner;
-        let mut saved = Saved::default();
+        let mut saved = SaveCounts::default();
         for seen in observations {
             let key = key(namespace, &seen.id);
             let known = tweets.contains_key(&key);
@@ -365,27 +366,27 @@ impl Posts for MemoryStore {
             // What the ingest knew is no answer: the first one always makes a row, if it has counts.
             let before = if row.checked_at.is_some() { row.metrics } else { Metrics::default() };
             let mut counted = None;
-            match &seen.seen {
-                Seen::Found(tweet) => {
+            match &seen.finding {
+                Finding::Found(tweet) => {
                     take(row, tweet, seen.follow.as_ref());
                     counted = Some(tweet.metrics.or(before));
                 }
-                Seen::Missing { misses, since, reason, .. } => {
+                Finding::Missing { misses, since, reason, .. } => {
                     (row.misses, row.missing_since) = (*misses, Some(*since));
                     row.missing_reason = reason.map(|reason| reason.as_str().to_owned());
                     (row.current_id, row.unreadable) = (None, None);
                 }
-                Seen::Broken(why) => row.unreadable = Some(why.clone()),
+                Finding::Broken(why) => row.unreadable = Some(why.clone()),
             }
             if counted.is_some_and(|after| after != before) {
                 let at = MetricsAt { checked_at: seen.answered_at, metrics: row.metrics };
                 history.entry(key).or_default().push(at);
                 saved.changed += 1;
             }
-            if !matches!(seen.seen, Seen::Broken(_)) {
+            if !matches!(seen.finding, Finding::Broken(_)) {
                 row.checked_at = Some(seen.answered_at);
                 // A miss has no counts: what was learnt stays.
-                if !known || !matches!(seen.seen, Seen::Missing { misses: 1.., .. }) {
+                if !known || !matches!(seen.finding, Finding::Missing { misses: 1.., .. }) {
                     row.recent = seen.recent;
                 }
                 row.lookups += 1;
@@ -407,19 +408,20 @@ impl Posts for MemoryStore {
     async fn changes(&self, _namespace: &str, _id: &str) -> Result<Vec<Change>, StoreError> {
         unimplemented!("no test asks the memory for it")
     }
-
-    async fn fill_details(&self, _details_of: DetailsOf) -> Result<u64, StoreError> {
-        Ok(0)
-    }
 }
 
 #[async_trait]
 impl Budgets for MemoryStore {
-    async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {
+    async fn corrections(&self, namespace: &str) -> Result<Option<BudgetCorrections>, StoreError> {
         Ok(self.lock()?.learnt.get(namespace).copied())
     }
 
-    async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool, StoreError> {
+    async fn replace_corrections(
+        &self,
+        namespace: &str,
+        before: Option<Millis>,
+        learnt: &BudgetCorrections,
+    ) -> Result<bool, StoreError> {
         let mut inner = self.lock()?;
         let is_still = inner.learnt.get(namespace).map(|known| known.at) == before;
         if is_still {

@@ -7,6 +7,7 @@ pub mod census;
 pub mod claim;
 pub mod community;
 pub mod disk;
+pub mod files;
 pub mod http;
 pub mod journal;
 pub mod lists;

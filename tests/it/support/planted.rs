@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use twitter_updater::app::demo::community::{seeds, simulated};
+use twitter_updater::app::demo::community::{seeds, with_communities};
 use twitter_updater::config::COMMUNITY_DEMO;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
@@ -25,7 +25,7 @@ pub struct Planted {
 /// The network with so many accounts.
 pub async fn planted(backends: Backends, folder: &Path, accounts: u64) -> Planted {
     let options = SimulatorOptions { calls_per_window: 0, app_calls_per_window: 0, ..SimulatorOptions::default() };
-    let options = SimulatorOptions { accounts, missing_share: 0.0, ..simulated(options) };
+    let options = SimulatorOptions { accounts, missing_share: 0.0, ..with_communities(options) };
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
     let mut world = World::new(backends, folder, &api.base_url()).await;
     let file = folder.join("community.toml");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::RngExt;
 use tokio::task::JoinHandle;
 use twitter_updater::engine::lane::Lane;
-use twitter_updater::engine::queue::{NewJob, Promoted, Queue, QueueError};
+use twitter_updater::engine::queue::{NewJob, PromoteOutcome, Queue, QueueError};
 
 /// Ids in a call.
 const IDS: usize = 20;
@@ -51,14 +51,14 @@ impl Promoter {
 }
 
 impl Answers {
-    fn add(&mut self, answer: Result<Vec<Promoted>, QueueError>) {
+    fn add(&mut self, answer: Result<Vec<PromoteOutcome>, QueueError>) {
         match answer {
             Ok(answers) => {
                 for answer in answers {
                     *match answer {
-                        Promoted::Moved => &mut self.moved,
-                        Promoted::Noted => &mut self.noted,
-                        Promoted::Dead | Promoted::Absent => &mut self.others,
+                        PromoteOutcome::Moved => &mut self.moved,
+                        PromoteOutcome::Noted => &mut self.noted,
+                        PromoteOutcome::Dead | PromoteOutcome::Absent => &mut self.others,
                     } += 1;
                 }
             }
@@ -68,7 +68,7 @@ impl Answers {
     }
 }
 
-async fn promote(queue: &dyn Queue, ids: &[String]) -> Result<Vec<Promoted>, QueueError> {
+async fn promote(queue: &dyn Queue, ids: &[String]) -> Result<Vec<PromoteOutcome>, QueueError> {
     let lane = Lane::new("promoted", Duration::from_millis(500));
     let job = |_| {
         let id = ids[rand::rng().random_range(0..ids.len())].clone();

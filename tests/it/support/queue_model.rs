@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, millis};
 use twitter_updater::engine::queue::{
-    ClaimRequest, DUE_SLACK, Job, Lane, LaneStats, NewJob, Order, PAGE_LIMIT, Place, Postponed, Promoted, Sample,
-    Scheduled, Stats, Verdict, suspect_limit, worker_of,
+    ClaimRequest, DUE_SLACK, Job, Lane, LaneStats, NewJob, Order, PAGE_LIMIT, Place, PostponeOutcome, PromoteOutcome,
+    Sample, ScheduleOutcome, Stats, Verdict, suspect_limit, worker_name_of_token,
 };
 
 use super::queue_entries::{At, Entries, Entry, Waiting};
@@ -89,37 +89,37 @@ impl QueueModel {
         Self { rules, ..Self::default() }
     }
 
-    pub fn schedule(&mut self, now: Millis, job: &NewJob) -> Scheduled {
+    pub fn schedule(&mut self, now: Millis, job: &NewJob) -> ScheduleOutcome {
         self.learn(&job.lane);
         match self.jobs.get(&job.id).map(|entry| &entry.at) {
-            Some(At::Delayed { .. }) => Scheduled::Known,
-            Some(At::Leased { .. }) => Scheduled::Leased,
-            Some(At::Dead { .. }) => Scheduled::Dead,
+            Some(At::Delayed { .. }) => ScheduleOutcome::Known,
+            Some(At::Leased { .. }) => ScheduleOutcome::Leased,
+            Some(At::Dead { .. }) => ScheduleOutcome::Dead,
             None => {
                 let at = At::Delayed { lane: job.lane.name.clone(), due: job.due.moment(now) };
                 self.jobs.put(&job.id, Entry::new(at));
-                Scheduled::Scheduled
+                ScheduleOutcome::Scheduled
             }
         }
     }
 
     /// Takes what is in no place under a lease; its deadline, and what became of each id.
-    pub fn adopt(&mut self, now: Millis, token: &str, ids: &[String], lease: Millis) -> (Millis, Vec<Scheduled>) {
+    pub fn adopt(&mut self, now: Millis, token: &str, ids: &[String], lease: Millis) -> (Millis, Vec<ScheduleOutcome>) {
         let taken = self.jobs.leased().find_map(|(fence, _, entry)| match &entry.at {
             At::Leased { token: of, .. } if **of == *token && fence > now => Some(fence),
             _ => None,
         });
         let deadline = taken.unwrap_or_else(|| (now + lease.max(1)).max(self.last_fence + 1));
         let adopt = |id: &String| match self.jobs.get(id).map(|entry| &entry.at) {
-            Some(At::Delayed { .. }) => Scheduled::Known,
-            Some(At::Leased { fence, .. }) if Some(*fence) == taken => Scheduled::Scheduled,
-            Some(At::Leased { .. }) => Scheduled::Leased,
-            Some(At::Dead { .. }) => Scheduled::Dead,
+            Some(At::Delayed { .. }) => ScheduleOutcome::Known,
+            Some(At::Leased { fence, .. }) if Some(*fence) == taken => ScheduleOutcome::Scheduled,
+            Some(At::Leased { .. }) => ScheduleOutcome::Leased,
+            Some(At::Dead { .. }) => ScheduleOutcome::Dead,
             None => {
                 let at = At::Leased { fence: deadline, token: token.into(), lane: "default".into(), due: now };
                 self.jobs.put(id, Entry::new(at));
                 self.last_fence = self.last_fence.max(deadline);
-                Scheduled::Scheduled
+                ScheduleOutcome::Scheduled
             }
         };
         let answers = ids.iter().map(adopt).collect();
@@ -127,7 +127,7 @@ impl QueueModel {
     }
 
     /// Takes an id out of the dead, or from nowhere, into its lane.
-    pub fn exhume(&mut self, now: Millis, job: &NewJob) -> Scheduled {
+    pub fn revive(&mut self, now: Millis, job: &NewJob) -> ScheduleOutcome {
         if self.jobs.get(&job.id).is_some_and(|entry| matches!(entry.at, At::Dead { .. })) {
             self.jobs.remove(&job.id);
         }
@@ -135,20 +135,20 @@ impl QueueModel {
     }
 
     /// Makes a delayed job due earlier or moves it to another lane; notes the same of a leased one.
-    pub fn promote(&mut self, now: Millis, job: &NewJob) -> Promoted {
+    pub fn promote(&mut self, now: Millis, job: &NewJob) -> PromoteOutcome {
         let (earlier_due_wins, asked) = (self.rules.earlier_due_wins, job.due.moment(now));
         let earlier = |known: Millis| if earlier_due_wins { known.min(asked) } else { asked };
-        let Some(mut entry) = self.jobs.get(&job.id).cloned() else { return Promoted::Absent };
+        let Some(mut entry) = self.jobs.get(&job.id).cloned() else { return PromoteOutcome::Absent };
         let promoted = match &mut entry.at {
-            At::Dead { .. } => return Promoted::Dead,
+            At::Dead { .. } => return PromoteOutcome::Dead,
             At::Delayed { lane, due } => {
                 (*lane, *due) = (job.lane.name.clone(), earlier(*due));
-                Promoted::Moved
+                PromoteOutcome::Moved
             }
             At::Leased { .. } => {
                 let due = entry.note.as_ref().map_or(asked, |(known, _)| earlier(*known));
                 entry.note = Some((due, job.lane.name.clone()));
-                Promoted::Noted
+                PromoteOutcome::Noted
             }
         };
         self.jobs.put(&job.id, entry);
@@ -157,18 +157,18 @@ impl QueueModel {
     }
 
     /// Makes a delayed job due later, in that lane.
-    pub fn postpone(&mut self, now: Millis, job: &NewJob) -> Postponed {
+    pub fn postpone(&mut self, now: Millis, job: &NewJob) -> PostponeOutcome {
         let asked = job.due.moment(now);
-        let Some(mut entry) = self.jobs.get(&job.id).cloned() else { return Postponed::Absent };
+        let Some(mut entry) = self.jobs.get(&job.id).cloned() else { return PostponeOutcome::Absent };
         match &mut entry.at {
-            At::Dead { .. } => Postponed::Dead,
-            At::Leased { .. } => Postponed::Leased,
-            At::Delayed { due, .. } if *due >= asked => Postponed::Kept,
+            At::Dead { .. } => PostponeOutcome::Dead,
+            At::Leased { .. } => PostponeOutcome::Leased,
+            At::Delayed { due, .. } if *due >= asked => PostponeOutcome::Kept,
             At::Delayed { lane, due } => {
                 (*lane, *due) = (job.lane.name.clone(), asked);
                 self.jobs.put(&job.id, entry);
                 self.learn(&job.lane);
-                Postponed::Moved
+                PostponeOutcome::Moved
             }
         }
     }
@@ -179,7 +179,7 @@ impl QueueModel {
             return 0;
         }
         let mut left = limit.min(PAGE_LIMIT);
-        for lane in self.lanes.clone().into_iter().filter(|lane| lane.order.is_timed()) {
+        for lane in self.lanes.clone().into_iter().filter(|lane| lane.order.counts_lateness()) {
             left -= self.spread(now, &lane, slack, left);
         }
         (limit.min(PAGE_LIMIT) - left) as u64
@@ -191,7 +191,7 @@ impl QueueModel {
             return 0;
         }
         self.learn(lane);
-        if !lane.order.is_timed() || self.last_fence - now > slack {
+        if !lane.order.counts_lateness() || self.last_fence - now > slack {
             return 0;
         }
         self.spread(now, lane, 0, limit.min(PAGE_LIMIT)) as u64
@@ -369,10 +369,10 @@ impl QueueModel {
         // up to the first that it is too early for.
         let share = if is_early { request.early } else { request.lookahead };
         if share > 0.0 && all.len() < request.limit {
-            let may = |lane: &Lane| if is_early { lane.lends() } else { lane.order.is_timed() };
-            let lends = |at: &usize| may(&lanes[*at]) || !self.rules.only_timed_lend;
+            let may = |lane: &Lane| if is_early { lane.allows_early_claims() } else { lane.order.counts_lateness() };
+            let allows_early_claims = |at: &usize| may(&lanes[*at]) || !self.rules.only_timed_lend;
             let soon = |at| waiting(at, now + 1..Millis::MAX).take(request.limit);
-            let mut soon: Vec<_> = (0..lanes.len()).filter(lends).flat_map(soon).collect();
+            let mut soon: Vec<_> = (0..lanes.len()).filter(allows_early_claims).flat_map(soon).collect();
             soon.sort_by(|one, other| match is_early || !self.rules.soonest_first {
                 true => by_lateness(one, other),
                 false => (one.1.0, one.0, one.1.1).cmp(&(other.1.0, other.0, other.1.1)),
@@ -436,7 +436,7 @@ impl QueueModel {
                     self.know(&job.lane);
                     (self.back(&job.id, &job.lane, now + after.max(&0)), deliveries + 1, failures)
                 }
-                Verdict::Bury { reason } => (At::Dead { at: now, reason: reason.as_str().into() }, 0, 0),
+                Verdict::MarkDead { reason } => (At::Dead { at: now, reason: reason.as_str().into() }, 0, 0),
             };
             self.jobs.put(&job.id, Entry { deliveries, failures, ..Entry::new(at) });
             true
@@ -468,7 +468,7 @@ impl QueueModel {
     }
 
     /// Notes that what this lease holds is alone in its process; says whether there is any.
-    pub fn try_alone(&mut self, now: Millis, deadline: Millis, token: &str) -> bool {
+    pub fn mark_trial(&mut self, now: Millis, deadline: Millis, token: &str) -> bool {
         let held = |(fence, _, entry): &(Millis, &String, &Entry)| {
             *fence == deadline && now < deadline && matches!(&entry.at, At::Leased { token: of, .. } if **of == *token)
         };
@@ -494,7 +494,9 @@ impl QueueModel {
     pub fn place(&self, id: &str) -> Option<Place> {
         self.jobs.get(id).map(|entry| match &entry.at {
             At::Delayed { lane, due } => Place::Delayed { lane: lane.to_string(), due: *due },
-            At::Leased { fence, token, .. } => Place::Leased { fence: *fence, by: Some(worker_of(token).to_owned()) },
+            At::Leased { fence, token, .. } => {
+                Place::Leased { fence: *fence, by: Some(worker_name_of_token(token).to_owned()) }
+            }
             At::Dead { at, reason } => Place::Dead { at: *at, reason: reason.to_string() },
         })
     }
@@ -571,13 +573,13 @@ impl QueueModel {
         let mut stats = Stats { now_ms: now, paused: self.paused.clone(), fence_ahead_ms, ..Stats::default() };
         for Lane { name, patience: patience_ms, tier, order } in self.lanes.clone() {
             let mut lane = LaneStats { lane: name.to_string(), patience_ms, tier, order, ..LaneStats::default() };
-            let is_timed = order.is_timed();
+            let counts_lateness = order.counts_lateness();
             for due in self.jobs.dues(&name) {
                 lane.delayed += 1;
                 lane.due += u64::from(due <= now);
-                let oldest = if is_timed { &mut lane.oldest_lateness_ms } else { &mut lane.oldest_age_ms };
+                let oldest = if counts_lateness { &mut lane.oldest_lateness_ms } else { &mut lane.oldest_age_ms };
                 *oldest = (*oldest).max(now - due);
-                lane.beyond += u64::from(is_timed && due > now + patience_ms + millis(DUE_SLACK));
+                lane.beyond += u64::from(counts_lateness && due > now + patience_ms + millis(DUE_SLACK));
             }
             stats.delayed += lane.delayed;
             stats.due += lane.due;

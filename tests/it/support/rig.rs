@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use secrecy::SecretString;
 use tokio::task::JoinHandle;
 use twitter_updater::base::clock::{Millis, millis, wall_ms};
@@ -15,32 +16,34 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{
-    Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, Scheduled,
+    Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, ScheduleOutcome,
 };
 use twitter_updater::engine::schedule::Schedules;
 use twitter_updater::engine::schedule::adaptive::budget::Normaliser;
 use twitter_updater::engine::schedule::adaptive::model::Model;
 use twitter_updater::engine::schedule::adaptive::{Adaptive, Options};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Worker};
+use twitter_updater::engine::worker::{BatchOutcome, ClaimSettings, Handler, HandlerKind, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::account::Role;
 use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::post::{ItemState, Metrics as Counts, Tweet, TweetId};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::kind::PipelineKind;
-use twitter_updater::pipelines::posts::{People, PostJudge, TweetUpdate};
+use twitter_updater::pipelines::posts::{PeopleReader, PostJudge, TweetUpdate};
 use twitter_updater::pipelines::profiles::{PROFILES, Profiles};
-use twitter_updater::pipelines::refresh::{Suspicions, Target, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::refresh::{
+    Arrival, FailureTracker, FanOutTarget, Mention, QueueChanges, Receiver, UNAVAILABLE_LANE, UnavailableSettings,
+};
 use twitter_updater::providers::http::HttpOptions;
 use twitter_updater::providers::registry;
 use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
 use twitter_updater::quota::{
-    Acquired, AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Ledger, Pacing, Permit, RedisLedger,
-    Used, Window,
+    AcquireOutcome, AppToken, CallRecord, Credential, CredentialKind, Credentials, EmbeddedLedger, Ledger, Pacing,
+    Permit, RedisLedger, Window,
 };
 use twitter_updater::simulator::{self, Fault, Rule, Running, SimulatorOptions};
-use twitter_updater::store::{Observation, PostgresStore, Seen, SqliteStore, Store, StoredTweet, Way};
+use twitter_updater::store::{Finding, Observation, PostgresStore, SqliteStore, Store, StoreError, StoredTweet, Way};
 
 use super::journal::{Journal, JournalledLookup, JournalledQueue, JournalledStore};
 use super::redis::{TestRedis, namespace};
@@ -51,6 +54,21 @@ pub const DAY: Millis = 24 * HOUR;
 
 /// How long something that has to happen may take: far more than it does, on a loaded machine too.
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Takes accounts by their ids alone.
+#[derive(Debug)]
+pub struct IdsOnly;
+
+#[async_trait]
+impl Receiver for IdsOnly {
+    fn takes(&self, arrival: &Arrival) -> bool {
+        matches!(arrival, Arrival::Account { .. })
+    }
+
+    async fn receive(&self, starter: &Starter, mentions: &[&Mention]) -> Result<QueueChanges, StoreError> {
+        QueueChanges::record_first(starter, mentions).await
+    }
+}
 
 /// Waits until something is so. What another task does in a service of ours has no event to wait for.
 pub async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
@@ -141,7 +159,7 @@ pub fn adaptive(ages: &AgeTable) -> Adaptive {
 /// What came of one batch.
 pub struct Round {
     pub batch: Batch,
-    pub handled: Handled,
+    pub handled: BatchOutcome,
 }
 
 pub struct Rig {
@@ -201,9 +219,9 @@ impl Rig {
         // A simulator without limits is known to be one: no call has to find out first, alone.
         if setup.simulator.calls_per_window == 0 && setup.simulator.app_calls_per_window == 0 {
             for credential in credentials.all() {
-                let used = Used { window: Some(Window::unmetered()), ..Used::default() };
+                let used = CallRecord { window: Some(Window::unmetered()), ..CallRecord::default() };
                 let endpoint = "statuses/lookup";
-                ledger.used(&credential.name, endpoint, "none", &used).await.unwrap();
+                ledger.record_call(&credential.name, endpoint, "none", &used).await.unwrap();
             }
         }
         let (journal, metrics) = (Journal::default(), Arc::new(Metrics::new()));
@@ -226,9 +244,9 @@ impl Rig {
             let schedules: Arc<dyn Schedules> = Reloadable::new(profiles.clone()).into();
             let starter =
                 Starter::new(Arc::new(queue), Some(store.clone()), schedules, Arc::new(|_| Ok(None)), ids_only);
-            Target::new(accounts.clone(), starter.by(Way::of("fan_out")), None)
+            FanOutTarget::new(accounts.clone(), starter.with_way(Way::new("fan_out")), Some(Arc::new(IdsOnly)))
         };
-        let people = People { people: registry::people(&Provider::Twitter), roles: vec![Role::Author] };
+        let people = PeopleReader { people: registry::people(&Provider::Twitter), roles: vec![Role::Author] };
         let handler = TweetUpdate {
             namespace: queue.namespace().to_owned(),
             lookup: Arc::new(JournalledLookup {
@@ -254,7 +272,7 @@ impl Rig {
             metrics: metrics.clone(),
             wave: wave.clone(),
             fan_out: setup.authors.iter().map(target).collect(),
-            suspicions: Suspicions::default(),
+            failure_tracker: FailureTracker::default(),
         };
         Self {
             address: simulator.addr(),
@@ -342,7 +360,7 @@ impl Rig {
         };
         let jobs: Vec<_> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane(id), due: delay.into() }).collect();
         for answer in self.queue.schedule(&jobs).await.unwrap() {
-            assert_eq!(answer, Scheduled::Scheduled);
+            assert_eq!(answer, ScheduleOutcome::Scheduled);
         }
     }
 
@@ -374,12 +392,12 @@ impl Rig {
 
     pub async fn permit(&self) -> Permit {
         match self.leave().await {
-            Acquired::Granted(permit) => permit,
-            Acquired::Wait(wait) => panic!("no permit for {wait:?}"),
+            AcquireOutcome::Granted(permit) => permit,
+            AcquireOutcome::Wait(wait) => panic!("no permit for {wait:?}"),
         }
     }
 
-    pub async fn leave(&self) -> Acquired {
+    pub async fn leave(&self) -> AcquireOutcome {
         self.credentials.acquire(self.handler.endpoint(), 0).await.unwrap()
     }
 
@@ -404,7 +422,7 @@ impl Rig {
         Worker {
             name: name.to_owned(),
             queue: Arc::new(queue),
-            handling: Handling::Metered(self.handler.clone(), self.credentials.clone()),
+            handling: HandlerKind::Metered(self.handler.clone(), self.credentials.clone()),
             claims: self.setup.claims.into(),
             early: 0.0.into(),
             concurrency: self.setup.slots.into(),
@@ -461,14 +479,14 @@ impl Rig {
     }
 
     /// Stores that an answer `ago` ms ago showed this.
-    pub async fn seen(&self, id: &str, ago: Millis, seen: Seen, state: ItemState) {
-        self.save(vec![observation(id, ago, seen, state)]).await;
+    pub async fn seen(&self, id: &str, ago: Millis, finding: Finding, state: ItemState) {
+        self.save(vec![observation(id, ago, finding, state)]).await;
     }
 
     /// Stores that each was found two minutes ago: before anything else that a test stores of it, since an answer of the same
     /// millisecond is taken for this one again.
     pub async fn lived(&self, ids: &[String]) {
-        let found = |id: &String| observation(id, 2 * MINUTE, Seen::Found(tweet_before(id)), ItemState::Live);
+        let found = |id: &String| observation(id, 2 * MINUTE, Finding::Found(tweet_before(id)), ItemState::Live);
         self.save(ids.iter().map(found).collect()).await;
     }
 
@@ -519,10 +537,10 @@ impl Rig {
     }
 }
 
-fn observation(id: &str, ago: Millis, seen: Seen, state: ItemState) -> Observation {
+fn observation(id: &str, ago: Millis, finding: Finding, state: ItemState) -> Observation {
     let answered_at = wall_ms() - ago;
     let next_due = (state != ItemState::Ended).then_some(answered_at + HOUR);
-    Observation { id: id.to_owned(), answered_at, seen, state, next_due, follow: None, forget: false, recent: None }
+    Observation { id: id.to_owned(), answered_at, finding, state, next_due, follow: None, forget: false, recent: None }
 }
 
 /// What was stored of a tweet earlier: nothing the simulator says.

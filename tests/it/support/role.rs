@@ -29,9 +29,9 @@ impl Role {
         Self::start_with(&[], role, settings, log).await
     }
 
-    /// The same, with options before the role's name.
+    /// The same, with more options.
     pub async fn start_with(options: &[&str], role: &str, settings: &Variables, log: &Path) -> Self {
-        Self::launch(&[options, &[role, "--listen", "127.0.0.1:0"]].concat(), settings, log).await
+        Self::launch(&[&[role, "--listen", "127.0.0.1:0"], options].concat(), settings, log).await
     }
 
     /// The same where one of it was before: `host:port`.
@@ -40,7 +40,11 @@ impl Role {
     }
 
     async fn launch(arguments: &[&str], settings: &Variables, log: &Path) -> Self {
-        if arguments.contains(&"ops") {
+        let is_missing = |(name, path): &(String, String)| {
+            ["QUEUE__EMBEDDED__PATH", "STORE__SQLITE__PATH"].iter().any(|of| name.ends_with(of))
+                && !Path::new(path).exists()
+        };
+        if arguments.contains(&"ops") && settings.iter().any(is_missing) {
             // It makes no files. These commands do, where the services are there.
             let _ = run(&["migrate"], settings);
             let _ = run_with_input(&["enqueue", "-"], settings, b"");

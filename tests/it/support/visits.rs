@@ -7,7 +7,7 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::Running;
 
-use super::process::{Variables, run_with_input, text};
+use super::process::{Variables, run, run_with_input, text};
 use super::wait::until_true;
 use super::world::World;
 
@@ -53,4 +53,16 @@ pub async fn posts_are_stored(api: &Running, world: &World, accounts: &[String],
         all += ids.len();
     }
     all
+}
+
+/// Schedules the posts that a cut visit has stored and not scheduled, as the daily audit does: the next visit repeats it, unless the page
+/// of a first visit has moved on. Every other post must be in the queue already.
+pub async fn schedule_posts_of_cut_visits(world: &World, posts: &[String]) {
+    for (id, places) in posts.iter().zip(world.queue.locate(posts).await.unwrap()) {
+        let ways = world.store.ways(NAMESPACE, id).await.unwrap();
+        let is_of_a_visit = ways.iter().all(|(_, way)| way.pipeline == "visit");
+        assert!(!places.is_empty() || is_of_a_visit, "{id} is not in the queue: {ways:?}");
+    }
+    let output = run(&["rebuild"], &world.settings);
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, ErrorRecords, Fence, Hour, Inbox, Incoming, Inspection, Job,
-    Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RecordedError,
-    RowRange, Sample, Scheduled, Settled, Stats, Verdict, Workers,
+    Administration, Adoption, Claim, ClaimRequest, DeadJob, ErrorRecords, Fence, Hour, Inbox, Incoming, Inspection,
+    Job, Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, PostponeOutcome, PromoteOutcome, Queue, QueueError,
+    RecordedError, RowRange, Sample, ScheduleOutcome, SettleOutcome, Stats, Verdict, Workers,
 };
 
 #[derive(Debug)]
@@ -68,14 +68,14 @@ impl WatchedQueue {
         }
     }
 
-    async fn schedule_or_fail(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn schedule_or_fail(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
         let fail_id = self.fail_id.lock().unwrap().clone();
         if one_of(&self.fail_schedules) || jobs.iter().any(|job| Some(&job.id) == fail_id.as_ref()) {
             return Err(away());
         }
         if self.sink.load(SeqCst) {
             tokio::task::yield_now().await; // as a network would
-            return Ok(vec![Scheduled::Scheduled; jobs.len()]);
+            return Ok(vec![ScheduleOutcome::Scheduled; jobs.len()]);
         }
         self.inner.schedule(jobs).await
     }
@@ -100,7 +100,7 @@ impl Jobs for WatchedQueue {
         self.inner.check().await
     }
 
-    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
         let count = jobs.len() as u64;
         let in_flight = self.jobs_in_flight.fetch_add(count, SeqCst) + count;
         self.most_jobs_in_flight.fetch_max(in_flight, SeqCst);
@@ -122,43 +122,43 @@ impl Jobs for WatchedQueue {
         fence: &Fence,
         verdicts: &[(Job, Verdict)],
         tally: &[(&str, i64)],
-    ) -> Result<Settled, QueueError> {
+    ) -> Result<SettleOutcome, QueueError> {
         self.inner.settle(fence, verdicts, tally).await
     }
 
-    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<SettleOutcome, QueueError> {
         self.inner.release(fence, jobs).await
     }
 
-    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adoption, QueueError> {
         self.inner.adopt(token, ids, lease).await
     }
 
-    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>, QueueError> {
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<PostponeOutcome>, QueueError> {
         self.inner.postpone(jobs).await
     }
 
-    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<PromoteOutcome>, QueueError> {
         self.inner.promote(jobs).await
     }
 
-    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
-        self.inner.exhume(jobs).await
+    async fn revive(&self, jobs: &[NewJob]) -> Result<Vec<ScheduleOutcome>, QueueError> {
+        self.inner.revive(jobs).await
     }
 
     async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
         self.inner.forget(ids).await
     }
 
-    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
-        self.inner.try_alone(fence).await
+    async fn mark_trial(&self, fence: &Fence) -> Result<bool, QueueError> {
+        self.inner.mark_trial(fence).await
     }
 }
 
 #[async_trait]
 impl Inbox for WatchedQueue {
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-        let head = self.inner.incoming(drainer, limit).await?;
+    async fn read_incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        let head = self.inner.read_incoming(drainer, limit).await?;
         if head.is_empty() {
             self.drained.notify_one();
         }
@@ -178,8 +178,8 @@ impl Inbox for WatchedQueue {
         self.inner.refuse_incoming(members).await
     }
 
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
-        self.inner.put_incoming(members).await
+    async fn add_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        self.inner.add_incoming(members).await
     }
 }
 
@@ -221,12 +221,12 @@ impl Inspection for WatchedQueue {
         self.inner.sample(most).await
     }
 
-    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>, QueueError> {
-        self.inner.dead(rows).await
+    async fn list_dead(&self, rows: RowRange) -> Result<Vec<DeadJob>, QueueError> {
+        self.inner.list_dead(rows).await
     }
 
-    async fn due(&self) -> Result<u64, QueueError> {
-        self.inner.due().await
+    async fn due_count(&self) -> Result<u64, QueueError> {
+        self.inner.due_count().await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
@@ -242,15 +242,15 @@ impl Inspection for WatchedQueue {
         stats
     }
 
-    async fn brief(&self) -> Result<Stats, QueueError> {
+    async fn brief_stats(&self) -> Result<Stats, QueueError> {
         if self.fail_looks.load(SeqCst) {
             return Err(away());
         }
-        self.inner.brief().await
+        self.inner.brief_stats().await
     }
 
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
-        self.inner.due_by(offsets).await
+    async fn due_counts_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        self.inner.due_counts_by(offsets).await
     }
 
     async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {

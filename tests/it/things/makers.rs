@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::config::{BadConfig, Settings};
 use twitter_updater::engine::queue::Lane;
-use twitter_updater::engine::schedule::{Known, Next, Schedule};
+use twitter_updater::engine::schedule::{Next, Schedule, ScheduledItem};
 use twitter_updater::model::pipeline_id::PipelineId;
-use twitter_updater::pipelines::kind::{Opened, Opening, PipelineKind};
+use twitter_updater::pipelines::kind::{OpenContext, OpenPipeline, PipelineKind};
 use twitter_updater::providers::lookup::Capabilities;
 
 use super::pipeline::{Keeper, Shelf, capabilities, date_of};
@@ -20,11 +20,11 @@ use super::pipeline::{Keeper, Shelf, capabilities, date_of};
 struct Hourly;
 
 impl Schedule for Hourly {
-    fn next(&self, _: &Known<'_>, _: Millis) -> Option<Next> {
+    fn next(&self, _: &ScheduledItem<'_>, _: Millis) -> Option<Next> {
         Some((Lane::new("hourly", Duration::from_secs(3_600)), 3_600_000))
     }
 
-    fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
+    fn first(&self, item: &ScheduledItem<'_>, now: Millis) -> Option<Next> {
         self.next(item, now).map(|(lane, _)| (lane, 0))
     }
 }
@@ -50,7 +50,7 @@ impl PipelineKind for Makers {
         date_of(id)
     }
 
-    async fn open(&self, opening: Opening) -> Result<Opened> {
+    async fn open(&self, opening: OpenContext) -> Result<OpenPipeline> {
         let shelf = Shelf::of(&opening, "makers")?;
         Ok(opening.refresher(shelf, Keeper))
     }

@@ -10,16 +10,18 @@ use serde::Deserialize;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::config::{BadConfig, Settings};
 use twitter_updater::engine::queue::Lane;
-use twitter_updater::engine::schedule::{Known, Next, Schedule};
+use twitter_updater::engine::schedule::{Next, Schedule, ScheduledItem};
 use twitter_updater::model::pipeline_id::PipelineId;
-use twitter_updater::pipelines::kind::{Opened, Opening, PipelineKind};
-use twitter_updater::pipelines::refresh::{Item, Judge, Named};
+use twitter_updater::pipelines::kind::{OpenContext, OpenPipeline, PipelineKind};
+use twitter_updater::pipelines::refresh::{Item, Judge, Mentions};
 use twitter_updater::pipelines::registry::Registry;
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
-use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
-use twitter_updater::providers::twitter_v1::limits::of_headers;
+use twitter_updater::providers::lookup::{
+    Answer, Capabilities, Charge, Lookup, LookupError, Outcome, UnsolicitedObjects,
+};
+use twitter_updater::providers::twitter_v1::limits::quota;
 use twitter_updater::quota::Credential;
-use twitter_updater::store::{Object, Observation, Saved, Standing, Store, StoreError};
+use twitter_updater::store::{Object, Observation, SaveCounts, Standing, Store, StoreError};
 
 /// The line of registration.
 pub fn registry() -> Registry {
@@ -59,7 +61,7 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    pub fn of(opening: &Opening, endpoint: &'static str) -> Result<Arc<Self>> {
+    pub fn of(opening: &OpenContext, endpoint: &'static str) -> Result<Arc<Self>> {
         let (_, address) = opening.settings.api(&opening.id.provider)?;
         let http = HttpClient::new(&HttpOptions::default()).map_err(BadConfig)?;
         Ok(Arc::new(Self { http, address: address.trim_end_matches('/').to_owned(), endpoint }))
@@ -94,7 +96,7 @@ impl Lookup<Thing> for Shelf {
             },
             None => Outcome::Unavailable,
         };
-        Ok(Answer::new(ids.iter().map(outcome).collect(), of_headers(&reply), Strangers::default()))
+        Ok(Answer::new(ids.iter().map(outcome).collect(), quota(&reply), UnsolicitedObjects::default()))
     }
 }
 
@@ -105,10 +107,10 @@ pub struct Keeper;
 impl Judge for Keeper {
     type Item = Thing;
 
-    fn fan_out(&self, thing: &Thing, before: Option<&Standing>, named: &mut Named) {
+    fn fan_out(&self, thing: &Thing, before: Option<&Standing>, named: &mut Mentions) {
         // The first time that it is found; a maker does not change.
         if let (Some(maker), false) = (&thing.maker, before.is_some_and(Standing::was_found)) {
-            named.add("makers", maker);
+            named.add_id("makers", maker);
         }
     }
 
@@ -117,9 +119,9 @@ impl Judge for Keeper {
         store: &dyn Store,
         namespace: &str,
         answers: &[Observation<Thing>],
-    ) -> Result<Saved, StoreError> {
+    ) -> Result<SaveCounts, StoreError> {
         let object = |thing: &Thing| Object { created_at: None, raw: thing.raw.clone() };
-        let answers: Vec<Observation> = answers.iter().map(|answer| answer.of_object(object)).collect();
+        let answers: Vec<Observation> = answers.iter().map(|answer| answer.to_object(object)).collect();
         store.save(namespace, &answers).await
     }
 }
@@ -129,14 +131,14 @@ impl Judge for Keeper {
 struct ByNumber;
 
 impl Schedule for ByNumber {
-    fn next(&self, item: &Known<'_>, _: Millis) -> Option<Next> {
+    fn next(&self, item: &ScheduledItem<'_>, _: Millis) -> Option<Next> {
         let (name, seconds) = if item.id.ends_with(['0', '2', '4', '6', '8']) { ("even", 2) } else { ("odd", 3) };
         let lane = Lane::new(name, Duration::from_secs(seconds));
         let interval = lane.patience;
         Some((lane, interval))
     }
 
-    fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
+    fn first(&self, item: &ScheduledItem<'_>, now: Millis) -> Option<Next> {
         self.next(item, now).map(|(lane, _)| (lane, 0)) // at once
     }
 }
@@ -159,7 +161,7 @@ impl PipelineKind for Things {
         Arc::new(ByNumber)
     }
 
-    fn fans_out_to(&self, _: &Settings) -> Vec<&'static str> {
+    fn fan_out_kinds(&self, _: &Settings) -> Vec<&'static str> {
         vec!["makers"]
     }
 
@@ -167,7 +169,7 @@ impl PipelineKind for Things {
         date_of(id)
     }
 
-    async fn open(&self, opening: Opening) -> Result<Opened> {
+    async fn open(&self, opening: OpenContext) -> Result<OpenPipeline> {
         let shelf = Shelf::of(&opening, "things")?;
         Ok(opening.refresher(shelf, Keeper))
     }

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::pipelines::timelines::paging::{Position, ask, take};
-use twitter_updater::providers::bluesky::timeline::{BlueskyApi, Kind, LAYOUT, place};
+use twitter_updater::pipelines::timelines::paging::{Position, apply_page, next_request};
+use twitter_updater::providers::bluesky::timeline::{BlueskyApi, Kind, LAYOUT, feed_position};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::LookupError;
-use twitter_updater::providers::source::{SourceKind, TimelineOf};
+use twitter_updater::providers::source::{NetworkTimeline, SourceKind};
 use twitter_updater::providers::timeline::Timeline;
-use twitter_updater::providers::timeline::{Ask, More};
+use twitter_updater::providers::timeline::{NextPage, TimelineRequest};
 use twitter_updater::quota::Credential;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
@@ -25,7 +25,7 @@ use crate::support::wait::until_true;
 /// How late a post is visible.
 const LATE: Duration = Duration::from_millis(300);
 
-fn timeline(address: &str, kind: Kind) -> TimelineOf<Kind> {
+fn timeline(address: &str, kind: Kind) -> NetworkTimeline<Kind> {
     let http = HttpClient::new(&HttpOptions::default()).unwrap();
     kind.build(&BlueskyApi::new(http, address).unwrap(), LATE)
 }
@@ -38,8 +38,8 @@ fn search(query: &str) -> Kind {
     Kind::Search { query: query.to_owned() }
 }
 
-fn newest() -> Ask {
-    Ask { since: None, below: None, cursor: None, count: 100 }
+fn newest() -> TimelineRequest {
+    TimelineRequest { since: None, below: None, cursor: None, count: 100 }
 }
 
 /// What a poller had.
@@ -55,17 +55,17 @@ struct Had {
 async fn round(timeline: &dyn Timeline, who: &Credential, kept: &mut Option<Position>, had: &mut Had) {
     let rules = timeline.rules();
     for _ in 0..60 {
-        let asked = ask(kept.as_ref(), &rules, wall_ms());
+        let asked = next_request(kept.as_ref(), &rules, wall_ms());
         let page = timeline.page(&asked, who).await.unwrap();
         had.pages += 1;
-        had.refused_cursors += u32::from(page.more == More::CursorExpired);
-        had.empty += u32::from(page.posts.is_empty() && page.more != More::CursorExpired);
+        had.refused_cursors += u32::from(page.more == NextPage::CursorExpired);
+        had.empty += u32::from(page.posts.is_empty() && page.more != NextPage::CursorExpired);
         let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
-        let taken = take(kept, &rules, &asked, &ids, page.more, &page.reading).unwrap();
+        let taken = apply_page(kept, &rules, &asked, &ids, page.more, &page.reading).unwrap();
         assert_eq!(taken.gaps, []);
         let is_handed = |id: u64| taken.hand_over.contains(&id);
         had.uris.extend(page.posts.into_iter().filter(|post| is_handed(post.id)).map(|post| post.tweet.id));
-        if taken.whole.is_some() {
+        if taken.finished_round.is_some() {
             return;
         }
     }
@@ -120,7 +120,7 @@ async fn what_is_not_ours_to_see_is_the_sources_own_matter() {
         (author("did:plc:missing"), "does not exist"),
         (author("alice"), "does not exist"),
         (search(""), "does not exist"),
-        (search("members"), "refuses a search without a login (HTTP 403): name a server in bluesky.api"),
+        (search("members"), "refuses a search without a login (HTTP 403): set bluesky.api to a server"),
     ] {
         let error = timeline(&running.base_url(), kind.clone()).page(&newest(), &anonymous()).await.unwrap_err();
         assert!(matches!(&error, LookupError::BadRequest(why) if why.contains(says)), "{kind:?}: {error:?}");
@@ -198,15 +198,15 @@ async fn a_cursor_is_made_of_the_time_in_a_form_that_the_server_takes() {
     let answering = feed.clone();
     let server = CannedServer::start_with(move |asked| answering.answer(asked)).await;
     let timeline = timeline(&server.base_url(), author("alice.example.org"));
-    let below = Ask { below: Some(place(begun + 50_000, "x")), ..newest() };
+    let below = TimelineRequest { below: Some(feed_position(begun + 50_000, "x")), ..newest() };
     let page = timeline.page(&below, &anonymous()).await.unwrap();
-    assert_eq!((page.posts.len(), page.more), (0, More::CursorExpired), "the first is of Bluesky's form");
+    assert_eq!((page.posts.len(), page.more), (0, NextPage::CursorExpired), "the first is of Bluesky's form");
     let page = timeline.page(&below, &anonymous()).await.unwrap();
     assert!(page.posts.len() > 80 && page.posts.iter().all(|post| LAYOUT.made_at(post.id) <= begun + 50_000));
     // A server that takes neither: the source's own matter, after both were tried.
     let server = CannedServer::start(refused("Malformed cursor")).await;
     let none = self::timeline(&server.base_url(), author("alice.example.org"));
-    assert_eq!(none.page(&below, &anonymous()).await.unwrap().more, More::CursorExpired);
+    assert_eq!(none.page(&below, &anonymous()).await.unwrap().more, NextPage::CursorExpired);
     assert!(matches!(none.page(&below, &anonymous()).await, Err(LookupError::BadRequest(_))));
 }
 
@@ -214,7 +214,12 @@ async fn a_cursor_is_made_of_the_time_in_a_form_that_the_server_takes() {
 async fn it_asks_as_the_lexicons_say() {
     let server = CannedServer::start(Canned::new(200, r#"{"posts":[],"feed":[]}"#)).await;
     let at = 1_719_543_547_446;
-    let ask = Ask { since: Some(LAYOUT.first_at(at) - 1), below: Some(place(at + 5, "x")), cursor: None, count: 100 };
+    let ask = TimelineRequest {
+        since: Some(LAYOUT.first_at(at) - 1),
+        below: Some(feed_position(at + 5, "x")),
+        cursor: None,
+        count: 100,
+    };
     for kind in [author("a.example.org"), search("rust lang")] {
         timeline(&server.base_url(), kind.clone()).page(&newest(), &anonymous()).await.unwrap();
         timeline(&server.base_url(), kind).page(&ask, &anonymous()).await.unwrap();
@@ -233,28 +238,35 @@ async fn it_asks_as_the_lexicons_say() {
 #[tokio::test]
 async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
     let at = wall_ms() - 60_000;
-    let of = async |kind: Kind, asked: &Ask, status: u16, body: Value| {
+    let of = async |kind: Kind, asked: &TimelineRequest, status: u16, body: Value| {
         let server = CannedServer::start(Canned::new(status, body.to_string())).await;
         timeline(&server.base_url(), kind).page(asked, &anonymous()).await.map(|page| (page.posts.len(), page.more))
     };
-    let token = |token: &str| Ask { cursor: Some(token.to_owned()), ..newest() };
+    let token = |token: &str| TimelineRequest { cursor: Some(token.to_owned()), ..newest() };
     let feed = author("a.example.org");
     for body in [json!({}), json!({"feed": null}), json!({"feed": [null]}), json!([]), json!({"error": "x"})] {
         let answer = of(feed.clone(), &newest(), 200, body.clone()).await;
         assert!(matches!(answer, Err(LookupError::BadAnswer(_))), "{body}: {answer:?}");
     }
     let empty = json!({"feed": [], "cursor": "next"});
-    assert_eq!(of(feed.clone(), &newest(), 200, empty.clone()).await.unwrap(), (0, More::Cursor("next".to_owned())));
-    assert_eq!(of(feed.clone(), &token("next"), 200, empty).await.unwrap(), (0, More::No), "its own cursor: the end");
+    assert_eq!(
+        of(feed.clone(), &newest(), 200, empty.clone()).await.unwrap(),
+        (0, NextPage::Cursor("next".to_owned()))
+    );
+    assert_eq!(
+        of(feed.clone(), &token("next"), 200, empty).await.unwrap(),
+        (0, NextPage::No),
+        "its own cursor: the end"
+    );
     let full = json!({"feed": [{"post": view("a", at, at)}], "cursor": "next"});
     let round = of(feed.clone(), &token("next"), 200, full).await;
     assert!(matches!(&round, Err(LookupError::BadRequest(why)) if why.contains("round in circles")), "{round:?}");
-    assert_eq!(of(feed.clone(), &newest(), 200, json!({"feed": []})).await.unwrap(), (0, More::No));
+    assert_eq!(of(feed.clone(), &newest(), 200, json!({"feed": []})).await.unwrap(), (0, NextPage::No));
     // A page without a cursor is the last one, unless it ends above what is known and the server has shown how its cursors are made.
     let one = json!({"feed": [{"post": view("a", at, at)}]});
-    assert_eq!(of(feed.clone(), &token("next"), 200, one.clone()).await.unwrap(), (1, More::No));
-    let known = |since: i64| Ask { since: Some(place(since, "x")), ..newest() };
-    assert_eq!(of(feed.clone(), &known(at - 9_000), 200, one.clone()).await.unwrap(), (1, More::No));
+    assert_eq!(of(feed.clone(), &token("next"), 200, one.clone()).await.unwrap(), (1, NextPage::No));
+    let known = |since: i64| TimelineRequest { since: Some(feed_position(since, "x")), ..newest() };
+    assert_eq!(of(feed.clone(), &known(at - 9_000), 200, one.clone()).await.unwrap(), (1, NextPage::No));
     let next = Mutex::new(Some(iso(at - 1)));
     let server = CannedServer::start_with(move |_| {
         let page = json!({"feed": [{"post": view("a", at, at)}], "cursor": next.lock().unwrap().take()});
@@ -262,21 +274,25 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
     })
     .await;
     let shown = timeline(&server.base_url(), feed.clone());
-    for (since, more) in [(at - 9_000, None), (at - 9_000, Some(More::Unsaid)), (at + 1, Some(More::No))] {
+    for (since, more) in [(at - 9_000, None), (at - 9_000, Some(NextPage::Unstated)), (at + 1, Some(NextPage::No))] {
         let page = shown.page(&known(since), &anonymous()).await.unwrap();
         assert!(more.is_none_or(|more| page.more == more), "{since}: {:?}", page.more);
     }
-    let below = Ask { below: Some(place(at, "z")), ..newest() };
-    assert_eq!(of(feed.clone(), &below, 200, one).await.unwrap(), (1, More::No), "it was asked for by time");
+    let below = TimelineRequest { below: Some(feed_position(at, "z")), ..newest() };
+    assert_eq!(of(feed.clone(), &below, 200, one).await.unwrap(), (1, NextPage::No), "it was asked for by time");
     // The same page under another cursor is below nothing.
     let again = json!({"feed": [{"post": view("b", at + 9, at + 9)}, {"post": view("a", at, at)}], "cursor": "other"});
     let server = CannedServer::start(Canned::new(200, again.to_string())).await;
-    let asked = Ask { cursor: Some("c".to_owned()), ..below.clone() };
+    let asked = TimelineRequest { cursor: Some("c".to_owned()), ..below.clone() };
     let page = timeline(&server.base_url(), feed.clone()).page(&asked, &anonymous()).await.unwrap();
     assert!(page.posts.iter().any(|post| Some(post.id) >= below.below), "so that paging refuses it");
     // Of a search, whose cursor counts.
     let found = json!({"posts": [view("a", at, at)], "cursor": "100"});
-    assert_eq!(of(search("a"), &newest(), 200, found.clone()).await.unwrap(), (1, More::Unsaid), "it goes on by time");
+    assert_eq!(
+        of(search("a"), &newest(), 200, found.clone()).await.unwrap(),
+        (1, NextPage::Unstated),
+        "it goes on by time"
+    );
     // Not each server refuses the cursor of a search to callers without a login; where one has, it is not sent again.
     let filtered = json!({"posts": [], "cursor": "100"});
     let pages = Mutex::new(vec![filtered.clone(), found.clone(), json!(null), filtered, found]);
@@ -286,13 +302,13 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
     })
     .await;
     let searched = timeline(&server.base_url(), search("a"));
-    let by_cursor = More::Cursor("100".to_owned());
+    let by_cursor = NextPage::Cursor("100".to_owned());
     for (asked, expected) in [
         (&below, Some((1, by_cursor.clone()))),
         (&below, Some((0, by_cursor))),
-        (&token("100"), Some((0, More::CursorExpired))),
+        (&token("100"), Some((0, NextPage::CursorExpired))),
         (&below, None),
-        (&below, Some((0, More::Unsaid))),
+        (&below, Some((0, NextPage::Unstated))),
     ] {
         let page = searched.page(asked, &anonymous()).await.map(|page| (page.posts.len(), page.more));
         match expected {
@@ -305,12 +321,12 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
     }
     assert_eq!(
         of(search("a"), &token("100"), 403, json!({})).await.unwrap(),
-        (0, More::CursorExpired),
+        (0, NextPage::CursorExpired),
         "one that is kept"
     );
     assert_eq!(
         of(search("a"), &token("100"), 400, json!({"error": "InvalidRequest"})).await.unwrap(),
-        (0, More::CursorExpired)
+        (0, NextPage::CursorExpired)
     );
     // Whose fault a refusal is.
     for (status, error) in [(400, "InvalidRequest"), (400, "AccountTakedown"), (400, "BlockedByActor")] {

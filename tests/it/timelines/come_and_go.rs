@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{Inspection, Jobs, NewJob, Place};
-use twitter_updater::pipelines::timelines::pace::lane;
-use twitter_updater::pipelines::timelines::source::Timelines;
+use twitter_updater::pipelines::timelines::pace::interval_lane;
+use twitter_updater::pipelines::timelines::source::TimelineDirectory;
 use twitter_updater::providers::source::{Source, SourceKind};
 use twitter_updater::providers::twitter_v1::timeline::{Kind, TwitterApi};
 use twitter_updater::simulator::Running;
@@ -33,7 +33,7 @@ impl Followed {
 }
 
 #[async_trait]
-impl Timelines for Followed {
+impl TimelineDirectory for Followed {
     async fn get(&self, id: &str) -> Result<Option<Source>, StoreError> {
         if self.is_out.load(Ordering::Relaxed) {
             return Err(StoreError::Unavailable("no accounts".to_owned()));
@@ -47,7 +47,7 @@ impl Timelines for Followed {
 }
 
 async fn put_into_the_queue(poller: &Poller, id: &str) {
-    poller.queue.schedule(&[NewJob { id: id.to_owned(), lane: lane(5_000), due: 0.into() }]).await.unwrap();
+    poller.queue.schedule(&[NewJob { id: id.to_owned(), lane: interval_lane(5_000), due: 0.into() }]).await.unwrap();
 }
 
 async fn places(poller: &Poller, id: &str) -> Vec<Place> {
@@ -55,7 +55,7 @@ async fn places(poller: &Poller, id: &str) -> Vec<Place> {
 }
 
 async fn position(store: &SqliteStore, id: &str) -> Option<String> {
-    store.saved(&polled("statuses/user_timeline"), id).await.unwrap().position
+    store.saved_source(&polled("statuses/user_timeline"), id).await.unwrap().position
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

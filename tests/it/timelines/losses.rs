@@ -9,7 +9,7 @@ use twitter_updater::pipelines::timelines::pace::Pace;
 use twitter_updater::pipelines::timelines::paging::{Gap, GapReason, Position};
 use twitter_updater::providers::bluesky::timeline as bluesky;
 use twitter_updater::providers::since::IdLayout;
-use twitter_updater::providers::timeline::Ask;
+use twitter_updater::providers::timeline::TimelineRequest;
 
 use super::timeline::{DAY, Lots, T, Timeline, page, reading_of, rules};
 
@@ -202,7 +202,7 @@ fn plain(timeline: &mut Timeline, scenario: Scenario, after: impl Fn(u64, Millis
     let mut poll = |timeline: &mut Timeline, at: Millis, outcome: &mut Outcome| {
         let (mut now, mut below, mut fresh) = (at, None, 0);
         loop {
-            let ask = Ask { since, below, cursor: None, count };
+            let ask = TimelineRequest { since, below, cursor: None, count };
             let (ids, _) = timeline.page(&ask, now + CALL / 2);
             now += CALL;
             let Some(least) = ids.iter().min().copied().filter(|least| below.is_none_or(|below| *least < below)) else {
@@ -258,7 +258,7 @@ fn ours(timeline: &mut Timeline, scenario: Scenario) -> Outcome {
                 return (now, again);
             }
             let was = position.as_ref().and_then(|position| position.interval).unwrap_or(PACE.first());
-            if let (Some(whole), Some(next)) = (taken.whole, &mut next) {
+            if let (Some(whole), Some(next)) = (taken.finished_round, &mut next) {
                 interval = whole.elapsed.map_or(was, |elapsed| PACE.next(was, whole.fresh, elapsed, rules.count));
                 next.interval = Some(interval);
             }
@@ -266,7 +266,7 @@ fn ours(timeline: &mut Timeline, scenario: Scenario) -> Outcome {
             if dies == Some(2) {
                 return (now, again);
             }
-            if taken.whole.is_some() {
+            if taken.finished_round.is_some() {
                 return (now, at + interval);
             }
         }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use twitter_updater::base::clock::{Millis, wall_ms};
-use twitter_updater::pipelines::timelines::paging::{Gap, Position, ask, take};
+use twitter_updater::pipelines::timelines::paging::{Gap, Position, apply_page, next_request};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::LookupError;
 use twitter_updater::providers::mastodon::timeline::{self as mastodon, MastodonApi};
 use twitter_updater::providers::since::IdLayout;
-use twitter_updater::providers::source::{SourceKind, TimelineOf};
-use twitter_updater::providers::timeline::{Ask, More};
+use twitter_updater::providers::source::{NetworkTimeline, SourceKind};
+use twitter_updater::providers::timeline::{NextPage, TimelineRequest};
 use twitter_updater::providers::timeline::{Page, Timeline};
 use twitter_updater::providers::x_v2::timeline::{self as x_v2, XApi};
 use twitter_updater::providers::x_v2::{FieldNames, Fields};
@@ -49,7 +49,7 @@ fn http() -> HttpClient {
     HttpClient::new(&HttpOptions::default()).unwrap()
 }
 
-fn x(running: &Running, kind: x_v2::Kind) -> TimelineOf<x_v2::Kind> {
+fn x(running: &Running, kind: x_v2::Kind) -> NetworkTimeline<x_v2::Kind> {
     kind.build(&XApi::new(http(), &running.base_url(), Fields::default()).unwrap(), LATE)
 }
 
@@ -61,7 +61,7 @@ fn user(user_id: &str) -> x_v2::Kind {
     x_v2::Kind::User { user_id: user_id.to_owned() }
 }
 
-fn mastodon(running: &Running, kind: mastodon::Kind) -> TimelineOf<mastodon::Kind> {
+fn mastodon(running: &Running, kind: mastodon::Kind) -> NetworkTimeline<mastodon::Kind> {
     kind.build(&MastodonApi::new(http(), &running.base_url()).unwrap(), LATE)
 }
 
@@ -81,8 +81,8 @@ fn somebody() -> Credential {
     Credential { name: "token".to_owned(), kind: CredentialKind::Bearer("token".into()) }
 }
 
-fn newest(timeline: &dyn Timeline) -> Ask {
-    Ask { since: None, below: None, cursor: None, count: timeline.rules().count }
+fn newest(timeline: &dyn Timeline) -> TimelineRequest {
+    TimelineRequest { since: None, below: None, cursor: None, count: timeline.rules().count }
 }
 
 fn ids(page: &Page) -> Vec<u64> {
@@ -102,14 +102,14 @@ struct Had {
 async fn round(timeline: &dyn Timeline, who: &Credential, position: &mut Option<Position>, had: &mut Had) {
     let rules = timeline.rules();
     loop {
-        let asked = ask(position.as_ref(), &rules, wall_ms());
+        let asked = next_request(position.as_ref(), &rules, wall_ms());
         let page = timeline.page(&asked, who).await.unwrap();
         had.pages += 1;
-        had.refused_tokens += u32::from(page.more == More::CursorExpired);
-        let taken = take(position, &rules, &asked, &ids(&page), page.more.clone(), &page.reading).unwrap();
+        had.refused_tokens += u32::from(page.more == NextPage::CursorExpired);
+        let taken = apply_page(position, &rules, &asked, &ids(&page), page.more.clone(), &page.reading).unwrap();
         had.ids.extend(taken.hand_over);
         had.gaps.extend(taken.gaps);
-        if taken.whole.is_some() {
+        if taken.finished_round.is_some() {
             return;
         }
     }
@@ -197,7 +197,7 @@ async fn a_search_is_not_asked_from_before_its_seven_days() {
     let timeline = x(&running, search("rust"));
     let id_at = |at: Millis| IdLayout::TWITTER.first_at(at);
     let now = wall_ms();
-    let old = Ask { since: Some(id_at(now - 8 * DAY)), ..newest(&timeline) };
+    let old = TimelineRequest { since: Some(id_at(now - 8 * DAY)), ..newest(&timeline) };
     let refused = timeline.page(&old, &somebody()).await;
     assert!(matches!(&refused, Err(LookupError::BadRequest(_))), "as the API refuses it: {refused:?}");
     // A poller that was away for ten days asks from as far back as can be, and notes what is before that.

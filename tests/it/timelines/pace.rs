@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use twitter_updater::base::clock::Millis;
-use twitter_updater::pipelines::timelines::pace::{Pace, lane};
+use twitter_updater::pipelines::timelines::pace::{Pace, interval_lane};
 
 const PAGE: u32 = 200;
 
@@ -44,9 +44,9 @@ fn a_burst_is_followed_at_once_and_left_step_by_step() {
 
 #[test]
 fn lanes_are_few_and_no_more_impatient_than_their_interval() {
-    assert_eq!((&*lane(1).name, lane(1).patience), ("1s", 1_000));
-    assert_eq!((&*lane(5_000).name, lane(5_000).patience), ("8s", 8_000));
-    assert_eq!(&*lane(900_000).name, "1024s");
+    assert_eq!((&*interval_lane(1).name, interval_lane(1).patience), ("1s", 1_000));
+    assert_eq!((&*interval_lane(5_000).name, interval_lane(5_000).patience), ("8s", 8_000));
+    assert_eq!(&*interval_lane(900_000).name, "1024s");
 }
 
 proptest! {

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use twitter_updater::base::clock::Millis;
-use twitter_updater::pipelines::timelines::paging::{Gap, GapReason, Position, Taken, ask, take};
+use twitter_updater::pipelines::timelines::paging::{Gap, GapReason, PageResult, Position, apply_page, next_request};
 use twitter_updater::providers::since::IdLayout;
-use twitter_updater::providers::timeline::{More, Rules};
+use twitter_updater::providers::timeline::{NextPage, Rules};
 
 use super::timeline::{DAY, Lots, Post, T, Timeline, page, reading, rules};
 
@@ -35,7 +35,7 @@ fn round(
         *position = serde_json::from_str(&serde_json::to_string(&next).unwrap()).unwrap();
         got.extend(taken.hand_over);
         gaps.extend(taken.gaps);
-        if taken.whole.is_some() {
+        if taken.finished_round.is_some() {
             break;
         }
     }
@@ -71,11 +71,11 @@ fn a_post_of_the_future_is_had_and_hides_none_that_come_after_it() {
     let mut timeline = minutely(300);
     let rules = few(&timeline, 20);
     let (mut position, now) = (None, after(100));
-    let asked = ask(None, &rules, now);
+    let asked = next_request(None, &rules, now);
     let (mut page, more) = timeline.page(&asked, now);
     let future = rules.layout.first_at(now + 50 * 365 * 86_400_000);
     page.insert(0, future);
-    let taken = take(&mut position, &rules, &asked, &page, more, &reading(now, 0, true)).unwrap();
+    let taken = apply_page(&mut position, &rules, &asked, &page, more, &reading(now, 0, true)).unwrap();
     assert!(taken.hand_over.contains(&future));
     // Five pages came meanwhile.
     let (got, gaps) = round(&mut timeline, &mut position, &rules, after(200));
@@ -179,14 +179,14 @@ fn an_empty_page_is_not_believed_where_a_known_post_should_be_on_it() {
         round(&mut timeline, &mut position, &rules, T + 60_200);
         let before = position.clone();
         let blank = |position: &mut Option<Position>, at: Millis| {
-            let asked = ask(position.as_ref(), &rules, at);
-            let more = if says_last { More::No } else { More::Unsaid };
-            take(position, &rules, &asked, &[], more, &reading(at, 0, true)).unwrap()
+            let asked = next_request(position.as_ref(), &rules, at);
+            let more = if says_last { NextPage::No } else { NextPage::Unstated };
+            apply_page(position, &rules, &asked, &[], more, &reading(at, 0, true)).unwrap()
         };
         for at in [61, 120, 600] {
             let taken = blank(&mut position, T + at * 1_000);
             // Its pace stays, too: nothing was learnt.
-            assert_eq!(taken.whole.map(|whole| (whole.fresh, whole.elapsed)), Some((0, None)));
+            assert_eq!(taken.finished_round.map(|whole| (whole.fresh, whole.elapsed)), Some((0, None)));
             let (was, is) = (before.as_ref().unwrap(), position.as_ref().unwrap());
             assert_eq!((is.since, is.anchor, is.swept_at), (was.since, was.anchor, was.swept_at));
         }
@@ -196,7 +196,7 @@ fn an_empty_page_is_not_believed_where_a_known_post_should_be_on_it() {
         assert_eq!(told.unwrap().doubted_since, None);
         // After ten minutes it is the truth.
         let taken = blank(&mut position, T + 662_000);
-        assert!(taken.whole.unwrap().elapsed.is_some());
+        assert!(taken.finished_round.unwrap().elapsed.is_some());
         assert_eq!(position.unwrap().doubted_since, None);
     }
 }
@@ -226,13 +226,13 @@ fn words_for_the_next_page_that_lead_in_a_circle_are_no_endless_round() {
     let read = reading(after(10), 0, true);
     let mut position = None;
     let mut page = |ids: &[u64], word: &str| {
-        let asked = ask(position.as_ref(), &rules, T);
-        take(&mut position, &rules, &asked, ids, More::Cursor(word.to_owned()), &read)
+        let asked = next_request(position.as_ref(), &rules, T);
+        apply_page(&mut position, &rules, &asked, ids, NextPage::Cursor(word.to_owned()), &read)
     };
     page(&[50 << 40], "a").unwrap();
     page(&[80 << 40, 90 << 40], "b").unwrap();
     page(&[], "c").unwrap();
-    assert_eq!(page(&[], "c").unwrap(), Taken::default(), "the same word: it is asked for by ids");
+    assert_eq!(page(&[], "c").unwrap(), PageResult::default(), "the same word: it is asked for by ids");
     page(&[], "c").unwrap();
     page(&[], "c").unwrap();
     page(&[], "c").unwrap();
@@ -251,14 +251,14 @@ fn a_page_without_a_word_for_the_next_one_is_followed_by_ids() {
     let rules = few(&timeline, 2);
     let read = reading(after(10), 0, true);
     let mut position = None;
-    let mut page = |ids: &[u64], more: More| {
-        let asked = ask(position.as_ref(), &rules, T);
-        take(&mut position, &rules, &asked, ids, more, &read).unwrap();
-        ask(position.as_ref(), &rules, T)
+    let mut page = |ids: &[u64], more: NextPage| {
+        let asked = next_request(position.as_ref(), &rules, T);
+        apply_page(&mut position, &rules, &asked, ids, more, &read).unwrap();
+        next_request(position.as_ref(), &rules, T)
     };
-    page(&[50 << 40], More::Unsaid);
-    assert_eq!(page(&[90 << 40], More::Cursor("a".to_owned())).cursor.as_deref(), Some("a"));
-    let next = page(&[80 << 40], More::Unsaid);
+    page(&[50 << 40], NextPage::Unstated);
+    assert_eq!(page(&[90 << 40], NextPage::Cursor("a".to_owned())).cursor.as_deref(), Some("a"));
+    let next = page(&[80 << 40], NextPage::Unstated);
     assert_eq!((next.cursor, next.below), (None, Some(80 << 40)));
 }
 
@@ -272,9 +272,13 @@ fn an_empty_page_that_calls_itself_the_last_is_asked_twice_again() {
     let (_, mut next) = page(&mut timeline, &position, &rules, after(200), &reading(after(200), 0, true));
     let mut got = HashSet::new();
     for _ in 0..2 {
-        let asked = ask(next.as_ref(), &rules, after(200));
-        let taken = take(&mut next, &rules, &asked, &[], More::No, &reading(after(200), 0, true)).unwrap();
-        assert_eq!((taken.whole, ask(next.as_ref(), &rules, after(200))), (None, asked), "by the same cursor");
+        let asked = next_request(next.as_ref(), &rules, after(200));
+        let taken = apply_page(&mut next, &rules, &asked, &[], NextPage::No, &reading(after(200), 0, true)).unwrap();
+        assert_eq!(
+            (taken.finished_round, next_request(next.as_ref(), &rules, after(200))),
+            (None, asked),
+            "by the same cursor"
+        );
     }
     got.extend(round(&mut timeline, &mut next, &rules, after(200)).0);
     assert!(ids(&timeline, 100, 180).is_subset(&got));
@@ -292,17 +296,17 @@ fn an_empty_page_that_calls_itself_the_last_ends_a_round_after_ten_minutes_and_w
         let since = position.as_ref().unwrap().since;
         let (_, mut open) = page(&mut timeline, &position, &rules, after(200), &reading(after(200), 0, true));
         let blank = |position: &mut Option<Position>, at: Millis| {
-            let asked = ask(position.as_ref(), &rules, at);
-            take(position, &rules, &asked, &[], More::No, &reading(at, 0, true)).unwrap()
+            let asked = next_request(position.as_ref(), &rules, at);
+            apply_page(position, &rules, &asked, &[], NextPage::No, &reading(at, 0, true)).unwrap()
         };
         // The third ends the poll, and later ones do so at once.
         for (at, ends) in [(200, false), (200, false), (200, true), (201, true), (209, true)] {
-            let asked = ask(open.as_ref(), &rules, after(at));
+            let asked = next_request(open.as_ref(), &rules, after(at));
             let taken = blank(&mut open, after(at));
             let expected = ends.then_some((0, None));
-            assert_eq!(taken.whole.map(|whole| (whole.fresh, whole.elapsed)), expected, "{anchored} {at}");
+            assert_eq!(taken.finished_round.map(|whole| (whole.fresh, whole.elapsed)), expected, "{anchored} {at}");
             assert_eq!((taken.gaps, open.as_ref().unwrap().since), (vec![], since), "{anchored} {at}");
-            assert_eq!(ask(open.as_ref(), &rules, after(at)), asked, "{anchored} {at}: the same page again");
+            assert_eq!(next_request(open.as_ref(), &rules, after(at)), asked, "{anchored} {at}: the same page again");
         }
         // Either it comes back,
         let mut back = open.clone();
@@ -312,7 +316,7 @@ fn an_empty_page_that_calls_itself_the_last_ends_a_round_after_ten_minutes_and_w
         // or it is the truth.
         let taken = blank(&mut open, after(210));
         let gap = Gap { from: since + 1, to: timeline.posts[180].id - 1, reason: GapReason::Hidden };
-        assert_eq!((taken.gaps, taken.whole.unwrap().fresh), (vec![gap], 20), "{anchored}");
+        assert_eq!((taken.gaps, taken.finished_round.unwrap().fresh), (vec![gap], 20), "{anchored}");
         let (got, gaps) = round(&mut timeline, &mut open, &rules, after(220));
         assert!(ids(&timeline, 200, 220).is_subset(&got) && gaps.is_empty(), "{anchored}: {gaps:?}");
         assert_eq!(open.unwrap().doubted_since, None);
@@ -327,15 +331,15 @@ fn a_timeline_that_ends_below_what_was_known_ends_its_round_at_once() {
     // It was empty at first, or had one post, which may not be the last of its time that appears.
     for (known, came) in [(vec![], vec![post(0)]), (vec![post(0)], vec![post(1), post(0)])] {
         let mut position = None;
-        let mut page = |ids: &[u64], more: More| {
-            let asked = ask(position.as_ref(), &rules, after(5));
-            take(&mut position, &rules, &asked, ids, more, &reading(after(5), 0, false)).unwrap()
+        let mut page = |ids: &[u64], more: NextPage| {
+            let asked = next_request(position.as_ref(), &rules, after(5));
+            apply_page(&mut position, &rules, &asked, ids, more, &reading(after(5), 0, false)).unwrap()
         };
-        assert!(page(&known, More::No).whole.is_some());
-        assert_eq!(page(&came, More::Cursor("next".to_owned())).whole, None);
-        assert_eq!((page(&[], More::No).whole, page(&[], More::No).whole), (None, None));
-        let taken = page(&[], More::No);
-        assert_eq!((taken.gaps, taken.whole.unwrap().fresh), (vec![], 1));
+        assert!(page(&known, NextPage::No).finished_round.is_some());
+        assert_eq!(page(&came, NextPage::Cursor("next".to_owned())).finished_round, None);
+        assert_eq!((page(&[], NextPage::No).finished_round, page(&[], NextPage::No).finished_round), (None, None));
+        let taken = page(&[], NextPage::No);
+        assert_eq!((taken.gaps, taken.finished_round.unwrap().fresh), (vec![], 1));
         assert_eq!((position.as_ref().unwrap().open.as_ref(), position.as_ref().unwrap().doubted_since), (None, None));
     }
 }
@@ -354,7 +358,7 @@ fn a_gap_at_the_limit_of_depth_says_so_also_where_posts_came_meanwhile() {
         let (taken, next) = page(&mut timeline, &position, &rules, at, &reading(at, 0, true));
         gaps.extend(taken.gaps);
         position = next;
-        if taken.whole.is_some() {
+        if taken.finished_round.is_some() {
             break;
         }
     }
@@ -376,11 +380,11 @@ fn a_token_that_is_refused_is_dropped_and_the_round_goes_on_by_ids() {
     // Also where nothing but empty pages came so far: then from the newest on.
     let mut open = position.clone();
     let read = reading(after(250), 0, true);
-    let asked = ask(position.as_ref(), &rules, T);
-    take(&mut open, &rules, &asked, &[], More::Cursor("next".into()), &read).unwrap();
-    let again = ask(open.as_ref(), &rules, T);
-    let taken = take(&mut open, &rules, &again, &[], More::CursorExpired, &read).unwrap();
-    assert_eq!((taken, ask(open.as_ref(), &rules, T)), (Taken::default(), asked));
+    let asked = next_request(position.as_ref(), &rules, T);
+    apply_page(&mut open, &rules, &asked, &[], NextPage::Cursor("next".into()), &read).unwrap();
+    let again = next_request(open.as_ref(), &rules, T);
+    let taken = apply_page(&mut open, &rules, &again, &[], NextPage::CursorExpired, &read).unwrap();
+    assert_eq!((taken, next_request(open.as_ref(), &rules, T)), (PageResult::default(), asked));
 }
 
 #[test]
@@ -424,10 +428,17 @@ fn an_api_that_says_which_page_is_the_last_is_believed() {
     // An empty page with another behind it (X filters after it paged) is not the end.
     let mut open = position.clone();
     let read = reading(after(250), 0, true);
-    let taken =
-        take(&mut open, &rules, &ask(position.as_ref(), &rules, T), &[], More::Cursor("next".into()), &read).unwrap();
-    assert_eq!((taken.whole, open.as_ref().unwrap().open.as_ref().unwrap().below), (None, None));
-    assert_eq!(ask(open.as_ref(), &rules, T).cursor.as_deref(), Some("next"));
+    let taken = apply_page(
+        &mut open,
+        &rules,
+        &next_request(position.as_ref(), &rules, T),
+        &[],
+        NextPage::Cursor("next".into()),
+        &read,
+    )
+    .unwrap();
+    assert_eq!((taken.finished_round, open.as_ref().unwrap().open.as_ref().unwrap().below), (None, None));
+    assert_eq!(next_request(open.as_ref(), &rules, T).cursor.as_deref(), Some("next"));
 }
 
 #[test]
@@ -463,7 +474,7 @@ fn slow_round(
         let (taken, next) = page(timeline, position, rules, at, &reading(at, 0, true));
         *position = next;
         gaps.extend(taken.gaps);
-        if taken.whole.is_some() {
+        if taken.finished_round.is_some() {
             return gaps;
         }
     }
@@ -551,8 +562,8 @@ fn an_api_that_does_not_heed_what_it_is_asked_is_no_endless_round() {
     let read = reading(after(10), 0, true);
     let mut position = None;
     let page = |position: &mut Option<Position>, ids: &[u64]| {
-        let asked = ask(position.as_ref(), &rules, T);
-        take(position, &rules, &asked, ids, More::Unsaid, &read)
+        let asked = next_request(position.as_ref(), &rules, T);
+        apply_page(position, &rules, &asked, ids, NextPage::Unstated, &read)
     };
     page(&mut position, &[50 << 40, 60 << 40]).unwrap();
     page(&mut position, &[80 << 40, 90 << 40]).unwrap();
@@ -568,8 +579,8 @@ fn ids_stay_text_in_what_is_saved() {
     let timeline = minutely(10);
     let id = rules(&timeline).layout.first_at(T);
     assert!(id > 1 << 53, "no double holds it");
-    let asked = ask(None, &rules(&timeline), T);
-    take(&mut position, &rules(&timeline), &asked, &[id], More::Unsaid, &reading(T, 0, true)).unwrap();
+    let asked = next_request(None, &rules(&timeline), T);
+    apply_page(&mut position, &rules(&timeline), &asked, &[id], NextPage::Unstated, &reading(T, 0, true)).unwrap();
     let saved = serde_json::to_string(&position).unwrap();
     assert!(saved.contains(&format!("\"{id}\"")), "{saved}");
     assert!(serde_json::from_str::<Position>(&saved.replace("since", "sinse")).is_err());
@@ -619,7 +630,7 @@ proptest! {
                 got.extend(taken.hand_over);
                 position = next;
                 at += 1;
-                if taken.whole.is_some() {
+                if taken.finished_round.is_some() {
                     break;
                 }
             }

@@ -98,7 +98,7 @@ async fn survives(backends: Backends) {
     println!("{backends:?}: {} posts, killed {} times, none lost", due.len(), POINTS.len());
     if !backends.postgres {
         let store = SqliteStore::open(&folder.path().join("tweets.db"), WITHIN).await.unwrap();
-        let position = store.saved(&polled("search/tweets"), "two").await.unwrap().position.unwrap();
+        let position = store.saved_source(&polled("search/tweets"), "two").await.unwrap().position.unwrap();
         assert!(position.contains("\"since\":\""), "{position}");
     }
 }

@@ -87,7 +87,7 @@ async fn killed_at_every_point_none_of_four_networks_loses_a_post() {
     // A source begins with its newest page, and from then on misses nothing.
     let poller = Process::start(&["poll"], &world.settings, &log);
     for (namespace, name) in &places {
-        let has_begun = async || store.saved(namespace, name).await.unwrap().position.is_some();
+        let has_begun = async || store.saved_source(namespace, name).await.unwrap().position.is_some();
         until_true("it has a position", WITHIN, has_begun).await;
     }
     assert!(poller.terminate().success(), "{}", logged());
@@ -115,7 +115,7 @@ async fn killed_at_every_point_none_of_four_networks_loses_a_post() {
     for (namespace, own) in &places {
         for (_, name) in &places {
             assert_eq!(
-                store.saved(namespace, name).await.unwrap().position.is_some(),
+                store.saved_source(namespace, name).await.unwrap().position.is_some(),
                 name == own,
                 "{namespace} {name}"
             );

@@ -10,8 +10,8 @@ use twitter_updater::providers::lookup::LookupError;
 use twitter_updater::providers::mastodon::timeline::{Kind, MastodonApi};
 use twitter_updater::providers::since::IdLayout;
 use twitter_updater::providers::source::SourceKind;
-use twitter_updater::providers::timeline::Ask;
 use twitter_updater::providers::timeline::Timeline;
+use twitter_updater::providers::timeline::TimelineRequest;
 use twitter_updater::providers::x_v2::timeline as x_v2;
 
 use crate::providers::recorded::{canned, cassette};
@@ -76,7 +76,7 @@ async fn every_recorded_page_of_mastodon_gives_its_statuses() {
             let http = HttpClient::new(&HttpOptions::default()).unwrap();
             let api = MastodonApi::new(http, &server.base_url()).unwrap();
             let timeline = Kind::Public { local: true }.build(&api, Duration::from_secs(1));
-            let asked = Ask { since: Some(7), below: Some(1 << 60), cursor: None, count: 40 };
+            let asked = TimelineRequest { since: Some(7), below: Some(1 << 60), cursor: None, count: 40 };
             let page = timeline.page(&asked, &anonymous()).await.unwrap();
             let target = server.asked()[0].target.clone();
             assert_eq!(

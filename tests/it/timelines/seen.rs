@@ -123,7 +123,7 @@ async fn seen(servers: bool) {
         at: wall_ms(),
         position: r#"{"latest":"20"}"#,
         gaps: &gaps,
-        brought: true,
+        has_new_posts: true,
         notes: None,
         followed_at: None,
     };
@@ -221,7 +221,7 @@ fn a_store_that_is_out_hides_no_queue_and_is_told_of_where_sources_are_named() {
     let why = status["sources_error"].as_str().unwrap_or_else(|| panic!("{status}"));
     assert!(why.contains("store.sqlite.path is ") && status["delayed"] == 0, "{status}");
     assert!(!nowhere.exists(), "who only looks makes no file");
-    assert!(text(&run(&["status"], &named).stdout).contains("\nsources\nnot known: "));
+    assert!(text(&run(&["status"], &named).stdout).contains("\nsources\nunknown: "));
 }
 
 /// As its users see it: a poller, a source that can be read and one that never could.

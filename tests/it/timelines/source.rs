@@ -16,19 +16,19 @@ use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Place};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::TweetId;
-use twitter_updater::pipelines::timelines::counters::Polls;
+use twitter_updater::pipelines::timelines::counters::PollCounters;
 use twitter_updater::pipelines::timelines::pace::Pace;
-use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
-use twitter_updater::pipelines::timelines::share::Share;
-use twitter_updater::pipelines::timelines::source::{SourcePoll, Timelines};
+use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
+use twitter_updater::pipelines::timelines::slow_polls::SlowPollLimiter;
+use twitter_updater::pipelines::timelines::source::{SourcePoll, TimelineDirectory};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::{LookupError, Quota};
 use twitter_updater::providers::source::{Source, SourceKind};
-use twitter_updater::providers::timeline::{Ask, Rules};
 use twitter_updater::providers::timeline::{Page, Timeline};
+use twitter_updater::providers::timeline::{Rules, TimelineRequest};
 use twitter_updater::providers::twitter_v1::parse_ingested;
 use twitter_updater::providers::twitter_v1::timeline::{Kind, TwitterApi};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
@@ -102,7 +102,7 @@ impl<T: Timeline> Timeline for Trapped<T> {
         self.inner.rules()
     }
 
-    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+    async fn page(&self, ask: &TimelineRequest, credential: &Credential) -> Result<Page, LookupError> {
         let page = self.inner.page(ask, credential).await;
         self.trap.pass(At::Page).await;
         page
@@ -111,13 +111,13 @@ impl<T: Timeline> Timeline for Trapped<T> {
 
 #[async_trait]
 impl Positions for Trapped<Arc<SqliteStore>> {
-    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
-        self.inner.saved(namespace, source).await
+    async fn saved_source(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
+        self.inner.saved_source(namespace, source).await
     }
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool, StoreError> {
         // Where a first page begins is saved before its posts are handed over.
-        if page.brought {
+        if page.has_new_posts {
             self.trap.pass(At::BeforeSave).await;
         }
         let saved = self.inner.save_page(namespace, source, page).await?;
@@ -130,13 +130,13 @@ impl Positions for Trapped<Arc<SqliteStore>> {
         self.inner.save_trouble(namespace, source, trouble).await
     }
 
-    async fn is_another_read(
+    async fn was_another_source_read(
         &self,
         namespaces: &[String],
         source: (&str, &str),
         within: (Millis, Millis),
     ) -> Result<bool, StoreError> {
-        self.inner.is_another_read(namespaces, source, within).await
+        self.inner.was_another_source_read(namespaces, source, within).await
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
@@ -176,7 +176,7 @@ async fn simulated_without(posts_per_second: f64, missing_share: f64) -> Running
 }
 
 /// Users' timelines, as the settings name them.
-fn named(simulator: &Running, users: &[&str], trap: &Arc<Trap>) -> Arc<dyn Timelines> {
+fn named(simulator: &Running, users: &[&str], trap: &Arc<Trap>) -> Arc<dyn TimelineDirectory> {
     let source = |user: &&str| {
         let inner = Kind::User { screen_name: Some((*user).to_owned()), user_id: None }.build(&api(simulator), LATE);
         ((*user).to_owned(), Source { timeline: Arc::new(Trapped { inner, trap: trap.clone() }), query: None })
@@ -189,14 +189,14 @@ pub struct Poller {
     pub queue: Arc<EmbeddedQueue>,
     pub tweets: Arc<EmbeddedQueue>,
     pub store: Arc<SqliteStore>,
-    pub polls: Arc<Polls>,
+    pub polls: Arc<PollCounters>,
     pub health: Arc<Health>,
     run: tokio::task::JoinHandle<Result<(), String>>,
     stop: Stop,
 }
 
 impl Poller {
-    pub async fn start(folder: &Path, timelines: Arc<dyn Timelines>, trap: &Arc<Trap>) -> Self {
+    pub async fn start(folder: &Path, timelines: Arc<dyn TimelineDirectory>, trap: &Arc<Trap>) -> Self {
         let file = folder.join("all.db");
         let store = Arc::new(SqliteStore::open(&file, BUSY).await.unwrap());
         store.migrate().await.unwrap();
@@ -207,14 +207,14 @@ impl Poller {
         let credential = Credential { name: "app".into(), kind: CredentialKind::Bearer(SecretString::from("token")) };
         let credentials = Arc::new(Credentials::new(vec![credential], ledger, Pacing::Greedy, LEASE));
         let ages: AgeTable = "30d: 1d".parse().unwrap();
-        let polls = Arc::<Polls>::default();
+        let polls = Arc::<PollCounters>::default();
         let concurrency = Reloadable::new(2);
         let reader = Reader {
             metrics: Arc::default(),
             namespace: of_sources,
             endpoint: "statuses/user_timeline",
             way: "poll",
-            keeps_old: false,
+            stores_old: false,
             longest: Duration::from_millis(500),
             pages: 3,
             starter: Starter::new(
@@ -229,13 +229,13 @@ impl Poller {
             call_timeout: BUSY,
             save_timeout: BUSY,
             polls: polls.clone(),
-            in_common: InCommon::new([polled("statuses/user_timeline")]),
+            shared_state: SharedState::new([polled("statuses/user_timeline")]),
         };
         let handler = Arc::new(SourcePoll {
             reader,
             timelines,
             pace: Pace { shortest: Duration::from_millis(100), longest: Duration::from_millis(500), fill: 0.5 },
-            share: Share::new(concurrency.clone()),
+            slow_polls: SlowPollLimiter::new(concurrency.clone()),
         });
         handler.schedule(&*queue).await.unwrap();
         let claims = ClaimSettings { limit: 1, linger: Duration::from_millis(10), lookahead: 0.0, lease: LEASE };
@@ -244,7 +244,7 @@ impl Poller {
         let worker = Worker {
             name: "poller".into(),
             queue: queue.clone(),
-            handling: Handling::Metered(handler, credentials),
+            handling: HandlerKind::Metered(handler, credentials),
             claims: Reloadable::new(claims),
             early: 0.0.into(),
             concurrency,
@@ -347,7 +347,7 @@ async fn a_source_that_is_not_ours_to_see_holds_up_no_other() {
     };
     for name in ["missing", "protected"] {
         eventually("it is tried again, later", async || is_delayed(name).await).await;
-        assert_eq!(poller.store.saved(&polled("statuses/user_timeline"), name).await.unwrap().position, None);
+        assert_eq!(poller.store.saved_source(&polled("statuses/user_timeline"), name).await.unwrap().position, None);
     }
     poller.stop().await;
 }
@@ -366,7 +366,7 @@ async fn every_kind_is_read_back_to_what_is_known() {
     ] {
         let timeline = kind.clone().build(&api, LATE);
         let count = timeline.rules().count;
-        let ask = |since, below| Ask { since, below, cursor: None, count };
+        let ask = |since, below| TimelineRequest { since, below, cursor: None, count };
         let sent = wall_ms();
         let page = timeline.page(&ask(None, None), &anonymous).await.unwrap();
         let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use twitter_updater::base::clock::Millis;
-use twitter_updater::pipelines::timelines::paging::{Position, Taken, ask, take};
+use twitter_updater::pipelines::timelines::paging::{PageResult, Position, apply_page, next_request};
 use twitter_updater::providers::since::{IdLayout, Reading};
-use twitter_updater::providers::timeline::{Ask, More, Rules};
+use twitter_updater::providers::timeline::{NextPage, Rules, TimelineRequest};
 
 pub const T: Millis = 1_795_000_000_000;
 pub const DAY: Millis = 86_400_000;
@@ -106,16 +106,16 @@ impl Timeline {
     }
 
     /// The newest that are visible at that moment, above and below; the deleted are left out afterwards.
-    pub fn page(&mut self, ask: &Ask, at: Millis) -> (Vec<u64>, More) {
+    pub fn page(&mut self, ask: &TimelineRequest, at: Millis) -> (Vec<u64>, NextPage) {
         self.calls += 1;
         if ask.cursor.is_some() && self.refuses > 0 {
             self.tokens += 1;
             if self.tokens.is_multiple_of(self.refuses) {
-                return (Vec::new(), More::CursorExpired);
+                return (Vec::new(), NextPage::CursorExpired);
             }
         }
         if self.blanks > 0 && Lots::new(self.calls).below(self.blanks) == 0 {
-            return (Vec::new(), if self.says_last { More::No } else { More::Unsaid });
+            return (Vec::new(), if self.says_last { NextPage::No } else { NextPage::Unstated });
         }
         let at = self.seen_at(ask, at);
         // A token leads behind the posts that were looked at, whether they are shown or not.
@@ -149,15 +149,15 @@ impl Timeline {
         let ids: Vec<u64> = repeated.iter().chain(&raw).filter(is_seen).map(|post| post.id).collect();
         self.fetched += ids.len() as u64;
         let more = match (self.says_last, more, raw.last()) {
-            (true, true, Some(last)) => More::Cursor(last.id.to_string()),
-            (true, _, _) => More::No,
-            (false, _, _) => More::Unsaid,
+            (true, true, Some(last)) => NextPage::Cursor(last.id.to_string()),
+            (true, _, _) => NextPage::No,
+            (false, _, _) => NextPage::Unstated,
         };
         (ids, more)
     }
 
     /// The moment that an answer shows.
-    fn seen_at(&mut self, ask: &Ask, at: Millis) -> Millis {
+    fn seen_at(&mut self, ask: &TimelineRequest, at: Millis) -> Millis {
         if self.kept_for == 0 {
             return at - self.behind;
         }
@@ -201,10 +201,10 @@ pub fn page(
     rules: &Rules,
     sent: Millis,
     reading: &Reading,
-) -> (Taken, Option<Position>) {
-    let asked = ask(position.as_ref(), rules, reading.about());
+) -> (PageResult, Option<Position>) {
+    let asked = next_request(position.as_ref(), rules, reading.about());
     let (ids, more) = timeline.page(&asked, sent + 40);
     let mut next = position.clone();
-    let taken = take(&mut next, rules, &asked, &ids, more, reading).unwrap();
+    let taken = apply_page(&mut next, rules, &asked, &ids, more, reading).unwrap();
     (taken, next)
 }

@@ -13,19 +13,19 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::Inspection;
-use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::{Tweet, TweetId};
-use twitter_updater::pipelines::timelines::counters::Polls;
+use twitter_updater::pipelines::timelines::counters::PollCounters;
 use twitter_updater::pipelines::timelines::pace::Pace;
-use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
-use twitter_updater::pipelines::timelines::share::Share;
+use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
+use twitter_updater::pipelines::timelines::slow_polls::SlowPollLimiter;
 use twitter_updater::pipelines::timelines::source::SourcePoll;
 use twitter_updater::providers::bluesky::timeline::LAYOUT;
 use twitter_updater::providers::lookup::{LookupError, Quota};
 use twitter_updater::providers::since::{IdLayout, Reading};
 use twitter_updater::providers::source::Source;
-use twitter_updater::providers::timeline::{Ask, More, Rules};
+use twitter_updater::providers::timeline::{NextPage, Rules, TimelineRequest};
 use twitter_updater::providers::timeline::{Page, Post, Timeline};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
 use twitter_updater::store::Lifecycle;
@@ -117,7 +117,7 @@ impl Timeline for Fake {
         }
     }
 
-    async fn page(&self, ask: &Ask, _: &Credential) -> Result<Page, LookupError> {
+    async fn page(&self, ask: &TimelineRequest, _: &Credential) -> Result<Page, LookupError> {
         let now = wall_ms();
         let answers = *self.answers.lock().unwrap();
         let reading = Reading { sent_at: now, took: 1, date: Some(now / 1_000 * 1_000) };
@@ -150,9 +150,9 @@ impl Timeline for Fake {
         let mut seen: Vec<_> = seen.into_iter().filter(|(id, _)| *id > since && *id < below).collect();
         let rest = seen.split_off(seen.len().min(ask.count as usize));
         let more = match (self.network.3, seen.last()) {
-            (true, Some((last, _))) if !rest.is_empty() => More::Cursor(last.to_string()),
-            (true, _) => More::No,
-            _ => More::Unsaid,
+            (true, Some((last, _))) if !rest.is_empty() => NextPage::Cursor(last.to_string()),
+            (true, _) => NextPage::No,
+            _ => NextPage::Unstated,
         };
         let posts = seen.into_iter().map(|(id, made)| Post { id, tweet: self.tweet(id, made) }).collect();
         Ok(Page { posts, broken: 0, misdated: 0, more, reading, quota })
@@ -165,7 +165,7 @@ struct World {
     tweets: Arc<MemoryQueue>,
     store: Arc<MemoryStore>,
     positions: Arc<MemoryPositions>,
-    polls: Arc<Polls>,
+    polls: Arc<PollCounters>,
     health: Arc<Health>,
     out: Arc<AtomicBool>,
     stop: Stop,
@@ -189,7 +189,7 @@ impl World {
         let ledger = Arc::new(MemoryLedger::new(services));
         let credentials = Arc::new(Credentials::new(vec![credential], ledger, Pacing::Greedy, CALL_TIMEOUT * 2));
         let concurrency = Reloadable::new(4);
-        let polls = Arc::<Polls>::default();
+        let polls = Arc::<PollCounters>::default();
         let sources = fakes.iter().map(|fake| (name_of(fake.name), Source { timeline: fake.clone(), query: None }));
         let parse = twitter_updater::providers::twitter_v1::parse_ingested;
         let reader = Reader {
@@ -197,7 +197,7 @@ impl World {
             namespace: POLL.to_owned(),
             endpoint: "timelines",
             way: "poll",
-            keeps_old: false,
+            stores_old: false,
             longest: Duration::from_secs(900),
             pages: 20,
             starter: Starter::new(
@@ -215,13 +215,13 @@ impl World {
             call_timeout: CALL_TIMEOUT,
             save_timeout: CALL_TIMEOUT,
             polls: polls.clone(),
-            in_common: InCommon::new([POLL.to_owned()]),
+            shared_state: SharedState::new([POLL.to_owned()]),
         };
         let handler = Arc::new(SourcePoll {
             reader,
             timelines: Arc::new(sources.collect::<BTreeMap<_, _>>()),
             pace: Pace { shortest: Duration::from_secs(5), longest: Duration::from_secs(900), fill: 0.2 },
-            share: Share::new(concurrency.clone()),
+            slow_polls: SlowPollLimiter::new(concurrency.clone()),
         });
         handler.schedule(&*queue).await.unwrap();
         let claims =
@@ -231,7 +231,7 @@ impl World {
         let worker = Worker {
             name: "poller".into(),
             queue,
-            handling: Handling::Metered(handler, credentials),
+            handling: HandlerKind::Metered(handler, credentials),
             claims: Reloadable::new(claims),
             early: 0.0.into(),
             concurrency,
@@ -306,7 +306,7 @@ async fn beside(network: (&'static str, IdLayout, u32, bool), others: &[Answers]
 /// Lost 0 in each of these worlds; `docs/polling.md` has the table.
 #[tokio::test(start_paused = true)]
 async fn broken_sources_cost_the_others_nothing() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/polling.md")).unwrap();
     let mut missing = Vec::new();
     for network in NETWORKS {
@@ -347,7 +347,7 @@ fn in_words(answers: Answers) -> &'static str {
 
 #[tokio::test(start_paused = true)]
 async fn posts_with_dates_that_cannot_be_stop_nothing() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/polling.md")).unwrap();
     for network in NETWORKS {
         for answers in [Answers::Misdated, Answers::Ahead] {
@@ -372,7 +372,7 @@ async fn posts_with_dates_that_cannot_be_stop_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn while_no_source_is_answered_it_is_an_outage_and_ends_at_once() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let world = World::start(NETWORKS[0], &[Answers::Well; 5]).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     world.out.store(true, Ordering::Relaxed);
@@ -397,7 +397,7 @@ async fn while_no_source_is_answered_it_is_an_outage_and_ends_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_is_mended_is_read_again_and_has_lost_nothing_that_its_timeline_holds() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     let world = World::start(NETWORKS[2], &[Answers::Well, Answers::Well]).await;
     let begun = wall_ms();
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -415,7 +415,7 @@ async fn a_source_that_is_mended_is_read_again_and_has_lost_nothing_that_its_tim
 /// What comes later than promised is missed, mostly; a page that holds some says so.
 #[tokio::test(start_paused = true)]
 async fn posts_that_appear_later_than_promised_are_counted() {
-    let _clock = clock::simulated(T);
+    let _clock = clock::simulate_clock(T);
     for network in [NETWORKS[0], NETWORKS[2]] {
         for (answers, are_late) in [(Answers::Well, false), (Answers::Late, true)] {
             let world = World::start(network, &[answers]).await;

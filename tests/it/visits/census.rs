@@ -167,7 +167,7 @@ async fn accounts_change_their_part_while_they_are_visited() {
     let world = world(Backends { redis: true, postgres: true }, folder.path(), &api, "2").await;
     let accounts = accounts(&api, 0..ACCOUNTS);
     change("follow", &world.settings, &accounts);
-    world.followed.move_to(VISITS, 0, &accounts).await.unwrap();
+    world.followed.move_to_part(VISITS, 0, &accounts).await.unwrap();
     let log = folder.path().join("updater.log");
     let updater = |part: &str| {
         let here = variables(&[("visits.here", part)]);
@@ -188,7 +188,7 @@ async fn accounts_change_their_part_while_they_are_visited() {
     // Those whose jobs are in the second queue are put into the first one, too.
     let told = divide();
     assert!(told["moved"].as_u64().unwrap() >= 25, "{told}");
-    world.followed.move_to(VISITS, 0, &accounts).await.unwrap();
+    world.followed.move_to_part(VISITS, 0, &accounts).await.unwrap();
     let mut processes = vec![updater("0"), updater("1")];
     until_true("the second part is empty", WITHIN, async || {
         let queue = world.queue_of(folder.path(), PARTS[1]).await;
@@ -206,7 +206,7 @@ async fn accounts_change_their_part_while_they_are_visited() {
     // One dies while all go back.
     processes.remove(1).kill();
     processes.push(updater("1"));
-    world.followed.move_to(VISITS, 0, &accounts).await.unwrap();
+    world.followed.move_to_part(VISITS, 0, &accounts).await.unwrap();
     let told = divide();
     assert!(told["moved"].as_u64().unwrap() > 0, "{told}");
     let to = wall_ms();

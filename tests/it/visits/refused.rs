@@ -17,15 +17,15 @@ use twitter_updater::engine::worker::{Handler, Outlook};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::refresh::{Mention, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
-use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
-use twitter_updater::pipelines::visits::handler::{Accounts, Visitor};
-use twitter_updater::pipelines::visits::signs::Signs;
+use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
+use twitter_updater::pipelines::visits::handler::{AccountTimelineBuilder, Visitor};
+use twitter_updater::pipelines::visits::post_count_receiver::PostCountReceiver;
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
-use twitter_updater::providers::registry::kinds;
+use twitter_updater::providers::registry::source_kinds;
 use twitter_updater::providers::twitter_v1::parse_ingested;
 use twitter_updater::providers::x_v2::Fields;
-use twitter_updater::quota::{Acquired, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
+use twitter_updater::quota::{AcquireOutcome, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::store::{FollowList, Lifecycle, Positions, SavedPage, SqliteStore};
 
 use crate::support::claim;
@@ -102,14 +102,14 @@ impl World {
     fn visitor(&self) -> Visitor {
         let provider = Provider::Mastodon("social".to_owned());
         let http = HttpClient::new(&HttpOptions::default()).unwrap();
-        let build = (kinds(&provider).open)(http, &self.instance.base_url(), Fields::default()).unwrap();
+        let build = (source_kinds(&provider).open)(http, &self.instance.base_url(), Fields::default()).unwrap();
         let reader = Reader {
             namespace: VISITS.to_owned(),
             endpoint: "statuses",
             pages: 3,
             starter: self.starter(),
             way: "visit",
-            keeps_old: true,
+            stores_old: true,
             positions: self.store.clone(),
             credentials: self.credentials.clone(),
             call_timeout: Duration::from_secs(2),
@@ -117,19 +117,19 @@ impl World {
             longest: Duration::from_secs(3_600),
             metrics: Arc::default(),
             polls: Arc::default(),
-            in_common: InCommon::new([VISITS.to_owned()]),
+            shared_state: SharedState::new([VISITS.to_owned()]),
         };
         Visitor {
             namespace: VISITS.to_owned(),
             part: 0,
             reader,
-            accounts: Accounts { provider, build, k: Duration::ZERO },
+            accounts: AccountTimelineBuilder { provider, build, k: Duration::ZERO },
             store: self.store.clone(),
             followed: self.store.clone(),
             schedule: schedule(),
             rules: classes::Rules::default(),
             unavailable: UnavailableSettings {
-                lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(7 * 86_400)).in_tier(1),
+                lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(7 * 86_400)).with_tier(1),
                 confirmed_after: 1,
                 limit: u32::MAX,
                 after: i64::MAX,
@@ -138,7 +138,7 @@ impl World {
             },
             shortest: Duration::from_secs(300),
             max_deliveries: 3,
-            telling: None,
+            evidence_sender: None,
         }
     }
 
@@ -158,7 +158,7 @@ impl World {
         let request = claim::at_once(&token, 1, PATIENCE);
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("it is due") };
         let visitor = self.visitor();
-        let Acquired::Granted(permit) = self.credentials.acquire(visitor.endpoint(), 1).await.unwrap() else {
+        let AcquireOutcome::Granted(permit) = self.credentials.acquire(visitor.endpoint(), 1).await.unwrap() else {
             panic!("the quota has no limit")
         };
         let handled = visitor.handle(&batch, permit).await;
@@ -169,8 +169,8 @@ impl World {
 
     /// A lookup of its profile shows that the account has posted. Answers who is visited for it.
     async fn shows_posts(&self, account: &str) -> Vec<String> {
-        let signs = Signs { namespace: VISITS.to_owned(), schedule: schedule(), store: self.store.clone() };
-        let mention = Mention { kind: "visits", id: account.to_owned(), answered_at: wall_ms(), ..Mention::default() };
+        let signs = PostCountReceiver { namespace: VISITS.to_owned(), schedule: schedule(), store: self.store.clone() };
+        let mention = Mention { answered_at: wall_ms(), ..Mention::new(account, Arrival::NewPosts) };
         let received = signs.receive(&self.starter(), &[&mention]).await.unwrap();
         self.queue.promote(&received.promote).await.unwrap();
         received.promote.iter().map(|job| job.id.clone()).collect()
@@ -235,9 +235,9 @@ async fn an_account_that_is_followed_alone_is_never_believed_gone() {
 #[tokio::test]
 async fn a_page_that_is_dated_ahead_does_not_show_that_others_are_read() {
     let world = World::new(&["1", "2"]).await;
-    let followed_at = world.store.saved(VISITS, "2").await.unwrap().followed_at;
+    let followed_at = world.store.saved_source(VISITS, "2").await.unwrap().followed_at;
     let at = wall_ms() + 3_600_000;
-    let page = SavedPage { at, position: "{}", gaps: &[], brought: true, notes: None, followed_at };
+    let page = SavedPage { at, position: "{}", gaps: &[], has_new_posts: true, notes: None, followed_at };
     assert!(world.store.save_page(VISITS, "2", &page).await.unwrap());
     world.refuse(&["1", "2"]);
     world.visit("1").await;

@@ -14,23 +14,23 @@ use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::schedule::visits::coefficients::Coefficients;
 use twitter_updater::engine::schedule::visits::rhythm::Rhythm;
 use twitter_updater::engine::schedule::visits::{Options, Visits, classes};
-use twitter_updater::engine::worker::{Handled, Handler, Outlook};
+use twitter_updater::engine::worker::{BatchOutcome, Handler, Outlook};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::{Tweet, TweetId};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::kind::PipelineKind;
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::pipelines::timelines::counters::Polls;
-use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
+use twitter_updater::pipelines::timelines::counters::PollCounters;
+use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
 use twitter_updater::pipelines::visits::AccountVisits;
-use twitter_updater::pipelines::visits::handler::{Accounts, Visitor};
+use twitter_updater::pipelines::visits::handler::{AccountTimelineBuilder, Visitor};
 use twitter_updater::pipelines::visits::summary::VisitSummary;
 use twitter_updater::providers::lookup::LookupError;
 use twitter_updater::providers::since::{IdLayout, Reading};
-use twitter_updater::providers::source::{Source, Written};
-use twitter_updater::providers::timeline::{Ask, More, Page, Post, Rules, Timeline};
+use twitter_updater::providers::source::{Source, SourceKeys};
+use twitter_updater::providers::timeline::{NextPage, Page, Post, Rules, Timeline, TimelineRequest};
 use twitter_updater::providers::twitter_v1::parse_ingested;
-use twitter_updater::quota::{Acquired, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
+use twitter_updater::quota::{AcquireOutcome, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::store::{FollowList, Lifecycle, Positions, Posts, SqliteStore};
 
 use crate::support::claim;
@@ -50,10 +50,10 @@ struct Scripted(Arc<Mutex<Vec<u64>>>, Arc<AtomicBool>, Arc<AtomicI64>);
 #[async_trait]
 impl Timeline for Scripted {
     fn rules(&self) -> Rules {
-        Rules { depth: Some(3_200), ..Rules::of(ENDPOINT, IdLayout::TWITTER, 1_000, PAGE) }
+        Rules { depth: Some(3_200), ..Rules::new(ENDPOINT, IdLayout::TWITTER, 1_000, PAGE) }
     }
 
-    async fn page(&self, ask: &Ask, _: &Credential) -> Result<Page, LookupError> {
+    async fn page(&self, ask: &TimelineRequest, _: &Credential) -> Result<Page, LookupError> {
         if self.1.load(Ordering::Relaxed) {
             return Err(LookupError::QueueClock("the queue's clock is 2h ahead of the API's".to_owned()));
         }
@@ -65,7 +65,7 @@ impl Timeline for Scripted {
         };
         let posts = ids.into_iter().rev().take(ask.count as usize).map(post).collect();
         let reading = Reading { sent_at: wall_ms() + self.2.load(Ordering::Relaxed), took: 1, date: None };
-        Ok(Page { posts, broken: 0, misdated: 0, more: More::Unsaid, reading, quota: None })
+        Ok(Page { posts, broken: 0, misdated: 0, more: NextPage::Unstated, reading, quota: None })
     }
 }
 
@@ -77,7 +77,7 @@ struct World {
     posts: Arc<EmbeddedQueue>,
     store: Arc<SqliteStore>,
     credentials: Arc<Credentials>,
-    polls: Arc<Polls>,
+    polls: Arc<PollCounters>,
     claims: AtomicU32,
     _folder: tempfile::TempDir,
 }
@@ -113,7 +113,7 @@ impl World {
 
     fn visitor(&self, pages: u32) -> Visitor {
         let (timeline, settings) = (self.timeline.clone(), &self.settings);
-        let build = move |_: &Provider, _: &Written, _: Duration| {
+        let build = move |_: &Provider, _: &SourceKeys, _: Duration| {
             Ok(Source { timeline: Arc::new(timeline.clone()), query: Some(ACCOUNT.to_owned()) })
         };
         let ages: AgeTable = "30d: 1d".parse().unwrap();
@@ -124,7 +124,7 @@ impl World {
             pages,
             starter: Starter::new(self.posts.clone(), Some(self.store.clone()), ages, date_of, parse_ingested),
             way: "visit",
-            keeps_old: true,
+            stores_old: true,
             positions: self.store.clone(),
             credentials: self.credentials.clone(),
             call_timeout: settings.lookup.timeout,
@@ -132,7 +132,7 @@ impl World {
             longest: settings.visits.longest,
             metrics: Arc::default(),
             polls: self.polls.clone(),
-            in_common: InCommon::new([VISITS.to_owned()]),
+            shared_state: SharedState::new([VISITS.to_owned()]),
         };
         let schedule: Arc<dyn Schedules> =
             Reloadable::new(Visits::new(Options::default(), Arc::new(Coefficients::embedded().unwrap()))).into();
@@ -140,7 +140,7 @@ impl World {
             namespace: VISITS.to_owned(),
             part: 0,
             reader,
-            accounts: Accounts { provider: Provider::Twitter, build: Box::new(build), k: Duration::ZERO },
+            accounts: AccountTimelineBuilder { provider: Provider::Twitter, build: Box::new(build), k: Duration::ZERO },
             store: self.store.clone(),
             followed: self.store.clone(),
             schedule,
@@ -148,7 +148,7 @@ impl World {
             unavailable: AccountVisits.unavailable(settings),
             shortest: settings.visits.shortest,
             max_deliveries: settings.updater.max_deliveries,
-            telling: None,
+            evidence_sender: None,
         }
     }
 
@@ -159,12 +159,12 @@ impl World {
     }
 
     /// A claim that reads so many pages at the most.
-    async fn handled(&self, pages: u32) -> Handled {
+    async fn handled(&self, pages: u32) -> BatchOutcome {
         let token = self.claims.fetch_add(1, Ordering::Relaxed).to_string();
         let request = claim::at_once(&token, 1, AccountVisits.lease(&self.settings));
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("it is due") };
         let visitor = self.visitor(pages);
-        let Acquired::Granted(permit) = self.credentials.acquire(visitor.endpoint(), 1).await.unwrap() else {
+        let AcquireOutcome::Granted(permit) = self.credentials.acquire(visitor.endpoint(), 1).await.unwrap() else {
             panic!("the quota has no limit")
         };
         let handled = visitor.handle(&batch, permit).await;
@@ -181,7 +181,7 @@ impl World {
     }
 
     async fn rhythm(&self) -> Rhythm {
-        self.store.saved(VISITS, ACCOUNT).await.unwrap().notes.unwrap().into()
+        self.store.saved_source(VISITS, ACCOUNT).await.unwrap().notes.unwrap().into()
     }
 
     async fn summary(&self) -> VisitSummary {

@@ -5,33 +5,33 @@ use anyhow::Result;
 use super::Arguments;
 use crate::app;
 use crate::app::cli::BadUsage;
-use crate::app::cli::start::Start;
-use crate::ingest::ProgressDisplay;
-use crate::model::pipeline_id::{Kind, PipelineId};
-use crate::model::provider::Provider;
+use crate::app::cli::start::StartedCommand;
 use crate::ops::export::{GraphFormat, Network, NetworkExport};
-use crate::pipelines::kind::Registered;
-use crate::pipelines::profiles::PROFILES;
-use crate::providers::registry;
-use crate::store;
+use collect::ingest::ProgressDisplay;
+use collect::pipelines::kind::RegisteredPipeline;
+use collect::pipelines::profiles::PROFILES;
+use networks::model::pipeline_id::{Kind, PipelineId};
+use networks::model::provider::Provider;
+use networks::providers::registry;
+use store;
 
 impl Arguments {
-    pub(super) async fn draw_network(
+    pub(super) async fn export_network(
         &self,
-        start: &Start,
-        pipeline: &Registered,
+        start: &StartedCommand,
+        pipeline: &RegisteredPipeline,
         network: Network,
         format: Option<GraphFormat>,
     ) -> Result<u8> {
         let (word, provider) = (network.as_str(), &pipeline.id.provider);
         let Some(format) = format else {
             return BadUsage::because(format!(
-                "{word} are a network of accounts: name a file that ends in .gexf or .graphml, or say which by --format"
+                "{word} are a network of accounts: name a file that ends in .gexf or .graphml, or write --format gexf or graphml"
             ));
         };
         if self.at.is_some() || self.among.is_some() || self.ego.is_some() {
             return BadUsage::because(format!(
-                "--at, --among and --ego are for follows; of {word} write --since or --until"
+                "--at, --among and --ego are for follows; for {word} write --since or --until"
             ));
         }
         if pipeline.id.kind != Kind::Posts {
@@ -39,25 +39,20 @@ impl Arguments {
         }
         if (network, provider) == (Network::Reposts, &Provider::Bluesky) {
             return BadUsage::because(
-                "a repost on Bluesky is no post and is not collected: there are replies and mentions",
+                "reposts on Bluesky are not posts and are not collected: export replies or mentions",
             );
         }
         let settings = &start.settings;
-        let (tables, forgetting) = app::open_tables_of_people(settings).await?;
-        let posts = self.wanted(pipeline);
-        let Self { state, lang, since, until, .. } = self;
-        let [since, until] = [since, until].map(|moment| moment.as_ref().map(|moment| &moment.word));
-        let (of, from) = (pipeline.namespace(), app::store_name(settings));
-        let request = format!("{word} {format:?} {of} {state:?} {lang:?} {since:?} {until:?} of {from}");
+        let (tables, forgetting) = app::open_tables_and_forgetting(settings).await?;
         let export = NetworkExport {
             tables,
             forgetting,
-            people_of: store::network(provider),
+            forgotten_network: store::person_network(provider),
             network,
-            posts,
+            posts: self.wanted(pipeline),
             profiles: PipelineId::items(provider, PROFILES).to_string(),
-            people: registry::people(provider),
-            request,
+            read_people: registry::people(provider),
+            request: self.request(word, &format, pipeline, settings),
             format,
         };
         let display = ProgressDisplay::new(word, None);
@@ -67,7 +62,7 @@ impl Arguments {
             Some(file) => export.to_file(file, &start.stop, progress).await.map(Some),
         };
         display.finish();
-        self.tell(done?)?;
+        self.report_result(done?)?;
         Ok(0)
     }
 }

@@ -4,16 +4,16 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{DAY_S, MONTH_DAYS, ReadTerms, WINDOW_S, money};
-use crate::base::humanize::figure;
-use crate::engine::schedule::adaptive::lives::Lives;
+use super::{DAY_S, MONTH_DAYS, ReadTerms, WINDOW_S, format_dollars};
+use engine::base::humanize::format_number;
+use engine::schedule::adaptive::lives::MeanLife;
 
-/// Updates and cost of the adaptive schedule after its price was corrected, for posts like those of the model.
+/// Updates and cost of the adaptive schedule with a corrected price, for posts like those of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdaptivePlan {
     pub updates_per_tweet: f64,
     pub updates_per_15_min: f64,
-    /// UTC days in which a tweet is read: each is charged once. `None` if the provider does not charge for reads.
+    /// UTC days in which a tweet is read. Each is charged once. `None` if the provider does not charge for reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_per_tweet: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,7 +22,7 @@ pub struct AdaptivePlan {
 
 impl AdaptivePlan {
     #[must_use]
-    pub fn new(lives: Lives, tweets_per_day: f64, terms: Option<&ReadTerms>) -> Self {
+    pub fn new(lives: MeanLife, tweets_per_day: f64, terms: Option<&ReadTerms>) -> Self {
         let dollars = |terms: &ReadTerms| lives.days * tweets_per_day * MONTH_DAYS * terms.price_per_read;
         Self {
             updates_per_tweet: lives.calls,
@@ -36,11 +36,15 @@ impl AdaptivePlan {
 impl fmt::Display for AdaptivePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = |name: &str, value: String, note: &str| writeln!(f, "{name:<24}{value:>14}  {note}");
-        line("adaptive: updates", figure(self.updates_per_tweet), "per tweet, of posts like those of the model")?;
-        line("adaptive: per 15 min", figure(self.updates_per_15_min), "updates of all tweets")?;
+        line(
+            "adaptive: updates",
+            format_number(self.updates_per_tweet),
+            "per tweet, of posts like those of the model",
+        )?;
+        line("adaptive: per 15 min", format_number(self.updates_per_15_min), "updates of all tweets")?;
         if let Some((reads, dollars)) = self.reads_per_tweet.zip(self.dollars_per_month) {
-            line("adaptive: reads", figure(reads), "per tweet: UTC days with an update, without x.same_day")?;
-            line("adaptive: cost, $", money(dollars), "per month")?;
+            line("adaptive: reads", format_number(reads), "per tweet: UTC days with an update, without x.same_day")?;
+            line("adaptive: cost, $", format_dollars(dollars), "per month")?;
         }
         Ok(())
     }

@@ -1,20 +1,19 @@
-//! The cost of `store.longest_unchecked`: a plan with the bound, minus the plan without it. Pure.
+//! The cost of `store.longest_unchecked`: a plan with this limit minus the plan without it. Pure.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use super::money;
-use crate::base::clock::Millis;
-use crate::base::humanize::{figure, span};
+use super::format_dollars;
+use engine::base::clock::Millis;
+use engine::base::humanize::{format_number, span};
 
-/// Calls and money that only the bound causes.
+/// Additional calls and money because of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ChecksPlan {
     pub longest_unchecked_ms: Millis,
-    /// Additional requests per window of the rate limits.
     pub calls_per_15_min: f64,
-    /// Additional charged reads per month, if the network charges for them.
+    /// Charged reads; `None` if the network does not charge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_per_month: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,7 +23,7 @@ pub struct ChecksPlan {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     pub calls_per_15_min: f64,
-    /// Reads per month and US dollars for them, if the network charges for them.
+    /// Charged reads per month and their US dollars; `None` if the network does not charge.
     pub reads: Option<(f64, f64)>,
 }
 
@@ -45,10 +44,12 @@ impl ChecksPlan {
 
 impl fmt::Display for ChecksPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (every, calls) = (span(self.longest_unchecked_ms), figure(self.calls_per_15_min));
+        let (every, calls) = (span(self.longest_unchecked_ms), format_number(self.calls_per_15_min));
         write!(f, "{:<24}{every:>14}  store.longest_unchecked adds {calls} calls per 15 min", "longest unchecked")?;
         match self.reads_per_month.zip(self.dollars_per_month) {
-            Some((reads, dollars)) => write!(f, ", {} reads and ${} per month", figure(reads.round()), money(dollars)),
+            Some((reads, dollars)) => {
+                write!(f, ", {} reads and ${} per month", format_number(reads.round()), format_dollars(dollars))
+            }
             None => Ok(()),
         }
     }

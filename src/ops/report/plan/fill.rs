@@ -2,9 +2,9 @@
 //!
 //! A request goes out when `limit` ids are due, or when the oldest due id has waited `buffer_ttl`. It takes the due ids. With lookahead
 //! `s` it also takes ids that come due soon, in the order of their due times, up to the first id that is more than `s × interval` ahead.
-//! That id is the oldest of the next request, which goes out `buffer_ttl` after its due time.
+//! It becomes the oldest of the next request, which goes out `buffer_ttl` after its due time.
 //!
-//! # A little lookahead
+//! # Lookahead below half an interval
 //!
 //! In lane `i`, with `rᵢ` updates per second, the first id beyond `s × intervalᵢ` comes due after `s × intervalᵢ + Eᵢ`, where `Eᵢ` is
 //! exponential with mean `1 ÷ rᵢ`. So the mean time between two requests is
@@ -17,11 +17,11 @@
 //! carries `1 + r × buffer_ttl`. With the default age table and a share of 0.1 the 3-minute lane decides: `T ≈ 5 s + 18 s + 13.5 ÷ r`.
 //! This leaves out that ids of one request come due together one interval later.
 //!
-//! # From about half an interval on
+//! # Lookahead from about half an interval
 //!
 //! Then the next request reaches all ids of the lane that the last one took, so they stay together. Their common due time ends the wait,
 //! or an id that is new in the first lane and comes due before. New ids come at the rate `a`. Ids are in lane `i` with the probability
-//! `pᵢ = 1 − exp(−rᵢ × intervalᵢ)`; the first lane that has any decides. While it is lane `i`, the time between two requests is
+//! `pᵢ = 1 − exp(−rᵢ × intervalᵢ)`; the first lane that has any decides. If that is lane `i`, the mean time between requests is
 //!
 //! ```text
 //! Tᵢ = E[min(limit ÷ r, buffer_ttl + s × interval₁ + min(intervalᵢ − s × interval₁, exponential with mean 1 ÷ a))]
@@ -34,13 +34,13 @@
 
 use std::time::Duration;
 
-use crate::providers::lookup::{Capabilities, Charge};
+use networks::providers::lookup::{Capabilities, Charge};
 
 /// The window of Twitter's rate limits, in seconds.
 pub const WINDOW_S: f64 = 900.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fill {
+pub struct RequestFill {
     pub limit: usize,
     /// Time that the oldest due id may wait for its request to fill (`updater.buffer_ttl`).
     pub buffer_ttl: Duration,
@@ -50,19 +50,21 @@ pub struct Fill {
     pub is_metered: bool,
 }
 
+/// Updates of one lane.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Flow {
+    /// Updates per second.
     pub rate: f64,
     pub interval_s: f64,
-    /// Updates of an id before it leaves the lane. If it is unknown, 1 is on the safe side.
+    /// Updates of an id before it leaves the lane; 1 if unknown, which is on the safe side.
     pub visits: f64,
 }
 
-impl Fill {
-    /// Requests to a lookup with these capabilities. If ids are charged, lookahead is off. If each id counts as a call, a request has one
-    /// id.
+impl RequestFill {
+    /// Describes the requests of a lookup with these capabilities. If ids are charged, lookahead is off. If each id counts as a call, a
+    /// request has one id.
     #[must_use]
-    pub fn of(capabilities: Capabilities, buffer_ttl: Duration, lookahead: f64) -> Self {
+    pub fn new(capabilities: Capabilities, buffer_ttl: Duration, lookahead: f64) -> Self {
         let (limit, lookahead) = match capabilities.charge {
             Charge::PerCall => (capabilities.batch_limit, lookahead),
             Charge::PerIdPerUtcDay | Charge::Nothing => (capabilities.batch_limit, 0.0),
@@ -74,7 +76,11 @@ impl Fill {
     #[must_use]
     pub fn ids_per_request(&self, flows: &[Flow]) -> f64 {
         let rate: f64 = flows.iter().map(|flow| flow.rate).sum();
-        if rate > 0.0 { (rate * self.between(flows)).clamp(1.0, self.limit.max(1) as f64) } else { 1.0 }
+        if rate > 0.0 {
+            (rate * self.seconds_between_requests(flows)).clamp(1.0, self.limit.max(1) as f64)
+        } else {
+            1.0
+        }
     }
 
     #[must_use]
@@ -83,8 +89,8 @@ impl Fill {
         flows.iter().fold(0.0, |sum, flow| sum + flow.rate) / self.ids_per_request(flows)
     }
 
-    /// Requests per window of the rate limits. If only `supply` calls exist, requests wait for a permit and become fuller. So they need
-    /// no more calls, unless full requests do.
+    /// Returns the requests per window of the rate limits. If only `supply` calls exist, requests wait for permits and fill up. They exceed
+    /// `supply` only if full requests do.
     #[must_use]
     pub fn calls_per_window(&self, flows: &[Flow], supply: Option<f64>) -> f64 {
         let as_filled = self.requests_per_second(flows) * WINDOW_S;
@@ -92,17 +98,20 @@ impl Fill {
         supply.map_or(as_filled, |supply| as_filled.min(supply).max(updates / self.limit.max(1) as f64))
     }
 
-    /// Mean seconds between two requests, if all due ids fit into one; `flows` has a rate above 0.
-    fn between(&self, flows: &[Flow]) -> f64 {
+    /// Returns the mean seconds between two requests, if all due ids fit into one. `flows` has a rate above 0.
+    fn seconds_between_requests(&self, flows: &[Flow]) -> f64 {
         let mut flows: Vec<Flow> = flows.iter().filter(|flow| flow.rate > 0.0).copied().collect();
         flows.sort_by(|a, b| a.interval_s.total_cmp(&b.interval_s));
         let first = flows[0].interval_s;
         let keeps_together = self.buffer_ttl.as_secs_f64() + self.lookahead * first >= (1.0 - self.lookahead) * first;
-        if keeps_together && self.lookahead > 0.0 { self.together(&flows) } else { self.apart(&flows) }
+        if keeps_together && self.lookahead > 0.0 {
+            self.seconds_if_ids_stay_together(&flows)
+        } else {
+            self.seconds_if_ids_spread(&flows)
+        }
     }
 
-    /// Mean seconds if ids that were taken together stay together.
-    fn together(&self, flows: &[Flow]) -> f64 {
+    fn seconds_if_ids_stay_together(&self, flows: &[Flow]) -> f64 {
         let rate: f64 = flows.iter().map(|flow| flow.rate).sum();
         let new = flows[0].rate / flows[0].visits.max(1.0);
         let reach = self.lookahead * flows[0].interval_s;
@@ -120,11 +129,10 @@ impl Fill {
         1.0 / (requests + none / wait(f64::INFINITY))
     }
 
-    /// Mean seconds if they do not.
-    fn apart(&self, flows: &[Flow]) -> f64 {
+    fn seconds_if_ids_spread(&self, flows: &[Flow]) -> f64 {
         let beyond = flows.iter().map(|flow| (self.lookahead * flow.interval_s, flow.rate));
-        // The integral of the probability that no lane has an id beyond its reach yet. From reach to reach it falls exponentially, with
-        // the rates of the lanes before.
+        // Integrates the probability that no lane has an id beyond its reach yet. Between two reaches it falls exponentially, with the
+        // rates of the lanes before.
         let (mut mean, mut none, mut at, mut rate) = (0.0, 1.0, 0.0, 0.0);
         for (reach, more) in beyond {
             let span = reach - at;
@@ -140,10 +148,10 @@ impl Fill {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::twitter_v1::CAPABILITIES;
+    use networks::providers::twitter_v1::CAPABILITIES;
 
-    fn fill(lookahead: f64) -> Fill {
-        Fill::of(CAPABILITIES, Duration::from_secs(5), lookahead)
+    fn fill(lookahead: f64) -> RequestFill {
+        RequestFill::new(CAPABILITIES, Duration::from_secs(5), lookahead)
     }
 
     fn flow(rate: f64, interval_s: f64) -> Flow {
@@ -197,7 +205,11 @@ mod tests {
     fn ids_that_are_charged_are_not_taken_early() {
         let flows = [flow(2.0, 180.0)];
         let of = |charge| {
-            Fill::of(crate::providers::lookup::Capabilities { charge, ..CAPABILITIES }, Duration::from_secs(5), 0.1)
+            RequestFill::new(
+                networks::providers::lookup::Capabilities { charge, ..CAPABILITIES },
+                Duration::from_secs(5),
+                0.1,
+            )
         };
         close(of(Charge::PerIdPerUtcDay).ids_per_request(&flows), 11.0);
         close(of(Charge::PerId).ids_per_request(&flows), 1.0);

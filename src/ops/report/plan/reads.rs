@@ -1,50 +1,49 @@
 //! The cost of reads at a provider that charges each post once per UTC day. Pure.
 //!
-//! The calculation follows a tweet's updates as in the plan, from its creation time of the day. Each UTC day in which it is read is one
-//! charged read. A tweet costs the mean over creation times that are spread evenly over the day. All tweets are assumed to be returned: a
-//! missing one costs nothing.
+//! The calculation follows a tweet's updates as in the plan. Each UTC day in which it is read is one charged read. The cost is the mean
+//! over creation times that are spread evenly over the day. All tweets are assumed to be returned: a missing one costs nothing.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::base::clock::Millis;
-use crate::base::humanize::figure;
-use crate::engine::schedule::age::{AgeTable, SameDay};
+use engine::base::clock::Millis;
+use engine::base::humanize::format_number;
+use engine::schedule::age::{AgeTable, SameDay};
 
 const DAY_MS: Millis = 86_400_000;
-/// Number of creation times per day in the calculation: one per 5 minutes, in the middle of each interval.
-const TIMES: i64 = 288;
+/// Number of creation times per day: one per 5 minutes, in the middle of each interval.
+const CREATION_TIMES: i64 = 288;
 /// Days in a month, on average (the Gregorian calendar's 365.2425 in twelve).
 pub const MONTH_DAYS: f64 = 365.2425 / 12.0;
-/// Longest tracking of a tweet that is calculated: the calculation goes day by day.
+/// Maximum lifetime of a tweet: the calculation goes day by day.
 const LONGEST_LIFE_MS: Millis = 36_525 * DAY_MS;
 
-/// The age table tracks a tweet for more than a century. The calculation goes day by day, so it stops there.
+/// The age table tracks a tweet for more than a century.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("tweet_age is longer than a century: the cost of its reads is not calculated")]
+#[error("the cost of reads is not calculated, because tweet_age is longer than a century; shorten tweet_age")]
 pub struct BadLifetime;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadTerms {
-    /// Rule for reads that are made before midnight instead of after it.
+    /// Rule that moves reads before midnight.
     pub same_day: SameDay,
     /// US dollars per post.
     pub price_per_read: f64,
-    /// Posts that may be read per month; `None`: there is no bound.
+    /// Allowed reads per month; `None`: no limit.
     pub reads_per_month: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadsPlan {
-    /// UTC days in which a tweet is read, on average: each is charged once.
+    /// Mean number of UTC days in which a tweet is read. Each is charged once.
     pub reads_per_tweet: f64,
-    /// The same without `x.same_day`.
+    /// The mean without `x.same_day`.
     pub reads_per_tweet_without_same_day: f64,
     pub reads_per_month: f64,
     pub price_per_read: f64,
     pub dollars_per_month: f64,
-    /// Allowed reads per month; `None`: there is no bound.
+    /// Allowed reads per month; `None`: no limit.
     pub reads_allowed_per_month: Option<f64>,
     pub share_of_budget: Option<f64>,
 }
@@ -66,13 +65,13 @@ impl ReadsPlan {
     }
 }
 
-/// Reads per month of a budget with this many reads in this many ms.
+/// Returns the reads per month of a budget of `reads` per period.
 #[must_use]
-pub fn per_month(reads: u64, period_ms: Millis) -> f64 {
+pub fn monthly_reads(reads: u64, period_ms: Millis) -> f64 {
     reads as f64 * MONTH_DAYS * DAY_MS as f64 / period_ms.max(1) as f64
 }
 
-/// UTC days in which a tweet is read over its life, on average over the times of the day at which it may be made.
+/// Returns the mean number of UTC days in which a tweet is read over its life. Fails if a tweet lives for longer than a century.
 ///
 /// ```
 /// # use twitter_updater::ops::report::plan::reads_per_tweet;
@@ -82,17 +81,14 @@ pub fn per_month(reads: u64, period_ms: Millis) -> f64 {
 /// assert!(reads > 7.9 && reads < 8.1); // however often: seven days touch eight
 /// # Ok::<(), twitter_updater::ops::report::plan::BadLifetime>(())
 /// ```
-///
-/// # Errors
-/// A tweet lives for longer than a century.
 pub fn reads_per_tweet(ages: &AgeTable, same_day: SameDay) -> Result<f64, BadLifetime> {
     if ages.lifetime() > LONGEST_LIFE_MS {
         return Err(BadLifetime);
     }
-    // Any day will do: days differ only in the calendar.
-    let made_at = |time: i64| 20_000 * DAY_MS + (2 * time + 1) * DAY_MS / (2 * TIMES);
-    let sum: u64 = (0..TIMES).map(|time| days_read(ages, same_day, made_at(time))).sum();
-    Ok(sum as f64 / TIMES as f64)
+    // Any day gives the same result.
+    let made_at = |time: i64| 20_000 * DAY_MS + (2 * time + 1) * DAY_MS / (2 * CREATION_TIMES);
+    let sum: u64 = (0..CREATION_TIMES).map(|time| days_read(ages, same_day, made_at(time))).sum();
+    Ok(sum as f64 / CREATION_TIMES as f64)
 }
 
 fn days_read(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
@@ -109,8 +105,8 @@ fn days_read(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
         delay = bracket.map(|bracket| {
             let interval = bracket.lane.patience;
             // Skips the updates within the same day and bracket in one step: together they are one read.
-            let room = (bracket.under - age).min((day + 1) * DAY_MS - same_day.margin - at) - 1;
-            at += (room / interval).max(0) * interval;
+            let skippable = (bracket.under - age).min((day + 1) * DAY_MS - same_day.margin - at) - 1;
+            at += (skippable / interval).max(0) * interval;
             same_day.delay(at, interval)
         });
     }
@@ -126,32 +122,36 @@ impl fmt::Display for ReadsPlan {
         let note = if saved > 0.0005 {
             format!(
                 "UTC days: each is charged once; {} without x.same_day",
-                figure(self.reads_per_tweet_without_same_day)
+                format_number(self.reads_per_tweet_without_same_day)
             )
         } else {
             "UTC days: each is charged once; x.same_day saves nothing with this tweet_age".to_owned()
         };
-        line("reads per tweet", figure(self.reads_per_tweet), note)?;
-        line("reads per month", figure(self.reads_per_month.round()), "30.4 days, every tweet returned".to_owned())?;
-        let price = format!("at ${} a read (x.price_per_read)", self.price_per_read);
-        line("cost per month, $", money(self.dollars_per_month), price)?;
+        line("reads per tweet", format_number(self.reads_per_tweet), note)?;
+        line(
+            "reads per month",
+            format_number(self.reads_per_month.round()),
+            "30.4 days, every tweet returned".to_owned(),
+        )?;
+        let price = format!("at ${} per read (x.price_per_read)", self.price_per_read);
+        line("cost per month, $", format_dollars(self.dollars_per_month), price)?;
         match self.reads_allowed_per_month.zip(self.share_of_budget) {
             Some((allowed, share)) => {
                 let enough = if share <= 1.0 { "enough" } else { "NOT ENOUGH" };
-                let note = format!("of {} reads per month (x.reads): {enough}", figure(allowed.round()));
+                let note = format!("of {} reads per month (x.reads): {enough}", format_number(allowed.round()));
                 line("share of the budget", format!("{:.1} %", share * 100.0), note)
             }
-            None => line("share of the budget", "-".to_owned(), "x.reads is 0: there is no bound".to_owned()),
+            None => line("share of the budget", "-".to_owned(), "x.reads is 0: no limit".to_owned()),
         }
     }
 }
 
-/// Dollars and cents, with commas between the thousands.
+/// Formats dollars and cents, with commas between the thousands.
 #[must_use]
-pub fn money(dollars: f64) -> String {
+pub fn format_dollars(dollars: f64) -> String {
     let cents = (dollars * 100.0).round().max(0.0);
     let whole = (cents / 100.0).floor();
-    format!("{}.{:02}", figure(whole), (cents - whole * 100.0) as u8)
+    format!("{}.{:02}", format_number(whole), (cents - whole * 100.0) as u8)
 }
 
 #[cfg(test)]
@@ -164,7 +164,7 @@ mod tests {
 
     const MARGIN: Millis = 90_000;
 
-    /// The same calculation, update by update.
+    /// Calculates the charged days of a post update by update, as a check.
     fn plainly(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
         let (mut at, mut days) = (made_at, BTreeSet::new());
         let mut delay = ages.update_delay(made_at, made_at);
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn money_has_cents() {
         for (dollars, text) in [(0.0, "0.00"), (0.004, "0.00"), (0.005, "0.01"), (1_234_567.891, "1,234,567.89")] {
-            assert_eq!(money(dollars), text);
+            assert_eq!(format_dollars(dollars), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The reader of sources: positions come from the store, due times from the queues.
+//! The reader of sources: positions from the store, due times from the queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,47 +8,47 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use tokio::sync::Mutex;
 
-use super::{GAPS_SHOWN, NamedSource, Poller, Source};
-use crate::base::clock;
-use crate::base::reload::Reloadable;
-use crate::engine::queue::{Place, Queue};
-use crate::store::{Positions, SourceRow};
+use super::{ConfiguredSource, GAPS_SHOWN, Poller, Source};
+use engine::base::clock;
+use engine::base::reload::Reloadable;
+use engine::queue::{Place, Queue};
+use store::{Positions, SourceRow};
 
 #[async_trait]
-pub trait Queues: Send + Sync + std::fmt::Debug {
+pub trait QueueOpener: Send + Sync + std::fmt::Debug {
     async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String>;
 }
 
-/// The store of positions, or one line that says why it cannot be opened.
-pub type PositionsAtHand = Reloadable<Result<Arc<dyn Positions>, String>>;
+/// The store of positions, or the error of opening it, in one line.
+pub type OpenedPositions = Reloadable<Result<Arc<dyn Positions>, String>>;
 
 #[derive(Debug)]
-pub struct SourceBook {
-    named: Vec<NamedSource>,
-    positions: PositionsAtHand,
-    queues: Arc<dyn Queues>,
+pub struct SourceReader {
+    named: Vec<ConfiguredSource>,
+    positions: OpenedPositions,
+    queues: Arc<dyn QueueOpener>,
     open: Mutex<BTreeMap<String, Arc<dyn Queue>>>,
 }
 
-impl SourceBook {
+impl SourceReader {
     #[must_use]
-    pub fn new(named: Vec<NamedSource>, positions: PositionsAtHand, queues: Arc<dyn Queues>) -> Self {
+    pub fn new(named: Vec<ConfiguredSource>, positions: OpenedPositions, queues: Arc<dyn QueueOpener>) -> Self {
         Self { named, positions, queues, open: Mutex::default() }
     }
 
     #[must_use]
-    pub fn names_any(&self) -> bool {
+    pub fn has_configured_sources(&self) -> bool {
         !self.named.is_empty()
     }
 
-    /// Reads all sources. `patience` limits the store, and then again the queues; a queue that does not answer hides nothing else. The
-    /// error is one line: the store is out.
-    pub async fn read(&self, patience: Duration) -> Result<Vec<Source>, String> {
+    /// Reads all sources. `timeout` limits the store, and then again the queues. A queue without an answer leaves its sources' due times
+    /// unknown. The error is one line, of the store.
+    pub async fn read(&self, timeout: Duration) -> Result<Vec<Source>, String> {
         let positions: Arc<_> = self.positions.load();
         let positions = positions.as_ref().as_ref().map_err(Clone::clone)?;
-        let rows = match tokio::time::timeout(patience, positions.sources(GAPS_SHOWN)).await {
+        let rows = match tokio::time::timeout(timeout, positions.sources(GAPS_SHOWN)).await {
             Ok(rows) => rows.map_err(|error| error.to_string())?,
-            Err(_) => return Err(format!("the store did not answer within {} ms", patience.as_millis())),
+            Err(_) => return Err(format!("the store did not answer within {} ms", timeout.as_millis())),
         };
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in &rows {
@@ -61,10 +61,10 @@ impl SourceBook {
             }
         }
         let asked = join_all(names.iter().map(async |(namespace, names)| {
-            let asked = tokio::time::timeout(patience, self.ask(namespace, names)).await;
+            let asked = tokio::time::timeout(timeout, self.locate(namespace, names)).await;
             let asked = asked.unwrap_or_else(|_| Err("no answer in time".to_owned()));
             if let Err(error) = &asked {
-                tracing::debug!(error, namespace, "it is not known when sources are due");
+                tracing::debug!(error, namespace, "the queue of a source did not answer, so due times are unknown");
             }
             asked.ok()
         }))
@@ -79,27 +79,28 @@ impl SourceBook {
         }
         let poller = |namespace: &str| pollers.get(namespace).cloned().unwrap_or_default();
         let now = clock::wall_ms();
-        let is_of = |named: &NamedSource, row: &SourceRow| named.name == row.source && named.namespace == row.namespace;
+        let is_of =
+            |named: &ConfiguredSource, row: &SourceRow| named.name == row.source && named.namespace == row.namespace;
         let never = self.named.iter().filter(|named| !rows.iter().any(|row| is_of(named, row)));
         let never = never.map(|named| {
             let place = places.get(&(named.namespace.as_str(), named.name.as_str())).map(Vec::as_slice);
             let source = Source::never_polled(&named.name, place);
             let (provider, poller) = (Some(named.provider.to_string()), poller(&named.namespace));
-            Source { provider, poller, ..source }.judged_by(named, now)
+            Source { provider, poller, ..source }.with_settings(named, now)
         });
         let never: Vec<Source> = never.collect();
         let polled = rows.iter().map(|row| {
             let place = places.get(&(row.namespace.as_str(), row.source.as_str())).map(Vec::as_slice);
             let source = Source { poller: poller(&row.namespace), ..Source::new(row.clone(), place) };
             match self.named.iter().find(|named| is_of(named, row)) {
-                Some(named) => source.judged_by(named, now),
+                Some(named) => source.with_settings(named, now),
                 None => source,
             }
         });
         Ok(polled.chain(never).collect())
     }
 
-    async fn ask(&self, namespace: &str, names: &[String]) -> Result<(Vec<Vec<Place>>, Poller), String> {
+    async fn locate(&self, namespace: &str, names: &[String]) -> Result<(Vec<Vec<Place>>, Poller), String> {
         let known = self.open.lock().await.get(namespace).cloned();
         let queue = match known {
             Some(queue) => queue,
@@ -110,7 +111,7 @@ impl SourceBook {
             }
         };
         let (places, stats) =
-            tokio::try_join!(queue.locate(names), queue.brief()).map_err(|error| error.to_string())?;
-        Ok((places, Poller::of(&stats)))
+            tokio::try_join!(queue.locate(names), queue.brief_stats()).map_err(|error| error.to_string())?;
+        Ok((places, Poller::from_stats(&stats)))
     }
 }

@@ -5,8 +5,8 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::queue::Queue;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::profiles::profiles_of;
-use twitter_updater::providers::registry::account_of;
+use twitter_updater::pipelines::profiles::profiles_pipeline;
+use twitter_updater::providers::registry::read_account_ref;
 use twitter_updater::store::{Accounts as _, SqliteStore};
 
 use super::*;
@@ -27,15 +27,15 @@ impl Doors {
         let store = Arc::new(store);
         let (mut doors, mut queues) = (Vec::new(), Vec::new());
         for provider in [Provider::X, Provider::Bluesky] {
-            let pipeline = profiles_of(&provider);
+            let pipeline = profiles_pipeline(&provider);
             let file = world.dir.path().join(format!("{provider}.db"));
             let queue = EmbeddedQueue::open(&file, &pipeline.namespace(), Duration::from_secs(10)).await.unwrap();
             let queue = Arc::new(WatchedQueue::around(Arc::new(queue)));
             let settings = Settings::load_with(&[], None, &[]).unwrap();
             let schedule = Reloadable::new(pipeline.schedule(&settings));
-            let starter =
-                app::starter(&settings, &pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("http"));
-            doors.push(AccountDoor { provider: provider.to_string(), starter, read: account_of(&provider) });
+            let starter = app::starter(&settings, &pipeline, queue.clone(), Some(store.clone()), schedule)
+                .with_way(Way::new("http"));
+            doors.push(AccountEndpoint { provider: provider.to_string(), starter, read: read_account_ref(&provider) });
             queues.push(queue);
         }
         let served = Served::around(world, None, 1 << 20, doors).await;
@@ -67,7 +67,7 @@ async fn accounts_are_recorded_and_looked_up_first() {
         assert!(doors.store.standing("profiles:x", &[id.to_owned()]).await.unwrap()[0].is_some());
     }
     let ways = doors.store.ways("profiles:x", "12").await.unwrap();
-    assert_eq!(ways[0].1, Way::of("http"));
+    assert_eq!(ways[0].1, Way::new("http"));
     assert_eq!(doors.send("", "[12, \"14\"]").await.1["known"], 1);
     let did = "did:plc:ewvi7nxzyoun6zhxrhs64oiz";
     let (status, receipt) = doors.send("?provider=bluesky", did).await;
@@ -97,7 +97,7 @@ async fn a_handle_is_kept_until_it_is_resolved_and_what_is_none_is_refused() {
     );
     // There is a bound, and nothing is kept beyond it.
     let many: Vec<String> = (0..99_998).map(|n| format!("h{n}")).collect();
-    assert!(doors.store.keep_handles("profiles:x", &many, 1, 100_000).await.unwrap());
+    assert!(doors.store.store_handles("profiles:x", &many, 1, 100_000).await.unwrap());
     let (status, problem) = doors.send("", "@cid\n").await;
     assert_eq!(status, 503);
     assert!(problem["reason"].as_str().unwrap().contains("too many handles wait"), "{problem}");
@@ -105,7 +105,7 @@ async fn a_handle_is_kept_until_it_is_resolved_and_what_is_none_is_refused() {
     let (status, problem) = doors.send("", "not an account\n").await;
     assert_eq!((status, &problem["index"]), (400, &0.into()), "{problem}");
     let (status, problem) = doors.send("?provider=mastodon:social", "12").await;
-    assert_eq!((status, &problem["reason"]), (400, &"no such provider here: there is x, bluesky".into()));
+    assert_eq!((status, &problem["reason"]), (400, &"unknown provider; known here: x, bluesky".into()));
     assert_eq!(doors.send("", " ").await.0, 400);
 }
 
@@ -122,7 +122,7 @@ async fn a_body_of_more_handles_than_may_wait_is_refused_whole() {
     assert_eq!(doors.store.claim_handles("profiles:x", 0, 1, 10).await.unwrap(), [""; 0]);
 
     // As many as may wait are taken, and those that wait may be sent again, while there is no room for another one.
-    assert!(doors.store.keep_handles("profiles:x", &handles, 1, 100_000).await.unwrap());
+    assert!(doors.store.store_handles("profiles:x", &handles, 1, 100_000).await.unwrap());
     let (status, receipt) = doors.send("", &lines(&handles)).await;
     assert_eq!((status, &receipt["handles"]), (202, &100_000.into()), "{receipt}");
     assert_eq!(doors.send("", "@H7\n@h8\n").await.1["handles"], 2);

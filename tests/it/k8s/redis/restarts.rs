@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 use twitter_updater::engine::lane::Lane;
 use twitter_updater::engine::queue::{
-    Claim, Fence, Inspection, Job, Jobs, NewJob, Place, QueueError, RedisQueue, Scheduled, Verdict,
+    Claim, Fence, Inspection, Job, Jobs, NewJob, Place, QueueError, RedisQueue, ScheduleOutcome, Verdict,
 };
 use twitter_updater::pipelines::posts::NAMESPACE;
 
@@ -43,7 +43,7 @@ struct Known {
     settled: usize,
 }
 
-/// Tasks that schedule, claim, settle, release and bury until the server goes away.
+/// Tasks that schedule, claim, settle, release and mark dead until the server goes away.
 #[derive(Debug, Default, Clone)]
 struct Load {
     known: Arc<Mutex<Known>>,
@@ -69,7 +69,7 @@ impl Load {
         let jobs = self.jobs(count);
         self.known().asked.extend(jobs.iter().map(|job| job.id.clone()));
         let answers = queue.schedule(&jobs).await?;
-        assert!(answers.iter().all(|answer| *answer == Scheduled::Scheduled), "{answers:?}");
+        assert!(answers.iter().all(|answer| *answer == ScheduleOutcome::Scheduled), "{answers:?}");
         self.known().scheduled.extend(jobs.into_iter().map(|job| job.id));
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Load {
             }
             _ => {
                 let verdict = |(at, job): (usize, &Job)| match at {
-                    0 => (job.clone(), Verdict::Bury { reason: "the test buries it".to_owned() }),
+                    0 => (job.clone(), Verdict::MarkDead { reason: "the test buries it".to_owned() }),
                     1 => (job.clone(), Verdict::Retry { after: 0, counted: true }),
                     // Half of them may be claimed again at once.
                     _ => (

@@ -22,7 +22,7 @@ use twitter_updater::model::post::{ItemState, Tweet, TweetId};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::id_of;
-use twitter_updater::store::{Observation, Posts, Seen, SqliteStore};
+use twitter_updater::store::{Finding, Observation, Posts, SqliteStore};
 
 use super::{connect_from, one_file, taken};
 use crate::support::process::{Variables, run, run_with_input, text, variables};
@@ -73,7 +73,7 @@ async fn a_hundred_unread_streams_of_a_huge_post_fit_into_ops() {
     let huge = "<".repeat(1_000_000);
     let raw = serde_json::json!({ "id_str": id, "full_text": huge }).to_string();
     let tweet = Tweet { id: id.clone(), text: Some(huge.clone()), raw, ..Tweet::default() };
-    let answer = Observation::new(&id, now, Seen::Found(tweet), ItemState::Live, Some(now + 600_000));
+    let answer = Observation::new(&id, now, Finding::Found(tweet), ItemState::Live, Some(now + 600_000));
     store.save(NAMESPACE, &[answer]).await.unwrap();
     // As an older version stored it.
     let file = SqliteConnectOptions::new().filename(folder.path().join("home.db"));

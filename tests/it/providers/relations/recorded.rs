@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use twitter_updater::model::account::Absence;
-use twitter_updater::model::relation::Side;
+use twitter_updater::model::relation::ListKind;
 use twitter_updater::providers::lookup::LookupError;
 use twitter_updater::providers::relations::{Listing, PageRequest, RelationPage, Relations};
 
@@ -66,7 +66,7 @@ pub async fn serve(exchanges: &[Exchange], cursor: &'static str, first: &'static
 }
 
 /// The whole list, page by page.
-async fn crawl(lists: &dyn Relations, side: Side) -> Vec<RelationPage> {
+async fn crawl(lists: &dyn Relations, side: ListKind) -> Vec<RelationPage> {
     let (mut pages, mut cursor): (Vec<RelationPage>, Option<String>) = (Vec::new(), None);
     loop {
         let limit = lists.capabilities(side).page_limit;
@@ -107,7 +107,7 @@ async fn a_whole_list_of_twitter_replays_twice() {
             return;
         }
         let server = serve(&recorded, "cursor", "-1").await;
-        let read = crawl(&*Provider::TwitterV1.relations_at(&server.base_url(), bounds()), Side::Followers).await;
+        let read = crawl(&*Provider::TwitterV1.relations_at(&server.base_url(), bounds()), ListKind::Followers).await;
         assert_eq!(read.len(), pages, "{name}");
         let mut plain = Vec::new();
         for (exchange, page) in recorded.iter().zip(&read) {
@@ -135,9 +135,9 @@ async fn a_whole_list_of_twitter_replays_twice() {
 #[tokio::test]
 async fn other_recorded_lists_of_twitter_replay() {
     for (name, side, address) in [
-        ("friends1", Side::Friends, "friends/ids"),
-        ("friends4", Side::Friends, "friends/ids"),
-        ("get_followers.json", Side::Followers, "followers/ids"),
+        ("friends1", ListKind::Friends, "friends/ids"),
+        ("friends4", ListKind::Friends, "friends/ids"),
+        ("get_followers.json", ListKind::Followers, "followers/ids"),
     ] {
         for exchange in exchanges(name, address) {
             let answer = canned(&exchange.headers, &exchange.body.to_string());
@@ -187,7 +187,7 @@ async fn the_recorded_chain_of_x_replays() {
         return;
     }
     let server = serve(&recorded, "pagination_token", "").await;
-    let pages = crawl(&*Provider::XV2.relations_at(&server.base_url(), bounds()), Side::Followers).await;
+    let pages = crawl(&*Provider::XV2.relations_at(&server.base_url(), bounds()), ListKind::Followers).await;
     let sizes: Vec<usize> = pages.iter().map(|page| ids(page).len()).collect();
     assert_eq!(sizes, [1_000, 1_000, 1_000, 433]);
     let mut token: Option<String> = None;
@@ -203,8 +203,8 @@ async fn the_recorded_chain_of_x_replays() {
 
 #[tokio::test]
 async fn other_recorded_lists_of_x_replay() {
-    let empty = ("followers-1145936974064177152", Side::Followers, 0);
-    for (name, side, count) in [empty, ("following-1085578910853746688", Side::Friends, 499)] {
+    let empty = ("followers-1145936974064177152", ListKind::Followers, 0);
+    for (name, side, count) in [empty, ("following-1085578910853746688", ListKind::Friends, 499)] {
         for exchange in exchanges(name, "/2/users/") {
             let server = CannedServer::start(canned(&exchange.headers, &exchange.body.to_string())).await;
             let lists = Provider::XV2.relations_at(&server.base_url(), bounds());
@@ -219,8 +219,8 @@ async fn other_recorded_lists_of_x_replay() {
 #[tokio::test]
 async fn recorded_pages_of_mastodon_replay_with_their_links() {
     for (name, side, next) in [
-        ("get_account_followers_default", Side::Followers, "5122703"),
-        ("get_account_following_default", Side::Friends, "4797750"),
+        ("get_account_followers_default", ListKind::Followers, "5122703"),
+        ("get_account_following_default", ListKind::Friends, "4797750"),
     ] {
         for exchange in exchanges(name, "/api/v1/accounts/") {
             let server = CannedServer::start(canned(&exchange.headers, &exchange.body.to_string())).await;
@@ -256,7 +256,7 @@ async fn a_404_without_an_error_is_about_the_owner_if_the_instance_describes_its
         })
         .await;
         let lists = Provider::Mastodon.relations_at(&server.base_url(), bounds());
-        lists.page(PageRequest { side: Side::Followers, owner: "7", cursor: None, limit: 80 }, &anonymous()).await
+        lists.page(PageRequest { side: ListKind::Followers, owner: "7", cursor: None, limit: 80 }, &anonymous()).await
     };
     let page = of(200, r#"{"version":"4.3.0 (compatible; Pixelfed 0.12)"}"#).await.unwrap();
     assert!(matches!(page.listing, Listing::OwnerAbsent(Some(Absence::NotFound))), "{:?}", page.listing);
@@ -270,7 +270,7 @@ async fn a_recorded_page_of_bluesky_replays() {
     let owner = text(&body["subject"]["did"]);
     let server = CannedServer::start(Canned::new(200, body.to_string())).await;
     let lists = Provider::Bluesky.relations_at(&server.base_url(), bounds());
-    let request = PageRequest { side: Side::Friends, owner: &owner, cursor: Some("views:"), limit: 100 };
+    let request = PageRequest { side: ListKind::Friends, owner: &owner, cursor: Some("views:"), limit: 100 };
     let page = lists.page(request, &anonymous()).await.unwrap();
     let plain = body["follows"].as_array().unwrap();
     assert!(plain.len() > 2);
@@ -286,6 +286,6 @@ async fn a_recorded_page_of_bluesky_replays() {
     assert_eq!(members(&page).next, body["cursor"].as_str().map(|cursor| format!("views:{cursor}")));
     assert_eq!(members(&page).unreadable.count, 0);
     // The followers of the same account are another list.
-    let request = PageRequest { side: Side::Followers, cursor: None, ..request };
+    let request = PageRequest { side: ListKind::Followers, cursor: None, ..request };
     assert!(lists.page(request, &anonymous()).await.is_err());
 }

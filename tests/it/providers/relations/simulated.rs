@@ -7,7 +7,7 @@ use std::time::Duration;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::model::account::{Account, AccountState};
 use twitter_updater::model::provider::Provider as Named;
-use twitter_updater::model::relation::{Partial, Side};
+use twitter_updater::model::relation::{ListKind, PartialReason};
 use twitter_updater::providers::lookup::{LookupError, Outcome};
 use twitter_updater::providers::relations::{Listing, Members, PageRequest, RelationPage, Relations};
 use twitter_updater::quota::Credential;
@@ -53,7 +53,7 @@ struct Call {
 }
 
 /// The whole list, page by page; the cursor that is asked for first may be one of ours.
-async fn crawl(lists: &dyn Relations, side: Side, owner: &str, first: Option<&str>, limit: u32) -> Vec<Call> {
+async fn crawl(lists: &dyn Relations, side: ListKind, owner: &str, first: Option<&str>, limit: u32) -> Vec<Call> {
     let (mut calls, mut cursor): (Vec<Call>, Option<String>) = (Vec::new(), first.map(str::to_owned));
     loop {
         let request = PageRequest { side, owner, cursor: cursor.as_deref(), limit };
@@ -80,21 +80,21 @@ fn in_order(calls: &[Call]) -> (Vec<&str>, usize) {
     (once.clone(), told.len() - once.len())
 }
 
-fn member_of(side: Side, follow: &Follow) -> u64 {
+fn member_of(side: ListKind, follow: &Follow) -> u64 {
     match side {
-        Side::Followers => follow.follower,
-        Side::Friends => follow.followed,
+        ListKind::Followers => follow.follower,
+        ListKind::Friends => follow.followed,
     }
 }
 
 /// The list as the network has it now.
-fn truth(people: &People, provider: Provider, side: Side, owner: u64) -> Vec<String> {
+fn truth(people: &People, provider: Provider, side: ListKind, owner: u64) -> Vec<String> {
     let list = people.list(&named(provider), side, owner, wall_ms());
     list.iter().map(|follow| people.id(&named(provider), member_of(side, follow))).collect()
 }
 
 /// An owner whose list has members, but not too many.
-fn owner_with(people: &People, side: Side, at_least: usize) -> u64 {
+fn owner_with(people: &People, side: ListKind, at_least: usize) -> u64 {
     let length = |number: &u64| people.list(&Named::Twitter, side, *number, wall_ms()).len();
     (1..POPULAR).find(|number| (at_least..at_least * 4).contains(&length(number))).unwrap()
 }
@@ -116,15 +116,15 @@ async fn pages_add_up_to_the_list_at_each_network_on_both_sides() {
     let running = start(unlimited()).await;
     let people = running.people();
     for provider in NETWORKS {
-        for side in Side::ALL {
-            let owner = owner_with(people, side, if side == Side::Followers { 150 } else { 20 });
+        for side in ListKind::ALL {
+            let owner = owner_with(people, side, if side == ListKind::Followers { 150 } else { 20 });
             let expected = truth(people, provider, side, owner);
             let limit = (expected.len() / 15).max(2) as u32;
             let lists = at(provider, &running);
             let id = people.id(&named(provider), owner);
             // Friends at Bluesky are records, and as views another time.
             let starts: &[Option<&str>] = match (provider, side) {
-                (Provider::Bluesky, Side::Friends) => &[None, Some("views:")],
+                (Provider::Bluesky, ListKind::Friends) => &[None, Some("views:")],
                 _ => &[None],
             };
             for first in starts {
@@ -135,7 +135,7 @@ async fn pages_add_up_to_the_list_at_each_network_on_both_sides() {
                 assert_eq!(repeated > 0, overlaps, "{provider:?} {side}: {repeated} ids again");
                 assert!(calls.len() > 8, "{} pages", calls.len());
                 assert!(all_members(&calls).all(|page| page.members.len() <= limit as usize && page.partial.is_none()));
-                let is_records = provider == Provider::Bluesky && side == Side::Friends && first.is_none();
+                let is_records = provider == Provider::Bluesky && side == ListKind::Friends && first.is_none();
                 let has_accounts = provider != Provider::TwitterV1 && !is_records;
                 for page in all_members(&calls) {
                     assert_eq!(page.accounts.len(), if has_accounts { page.members.len() } else { 0 });
@@ -157,9 +157,9 @@ async fn a_list_of_three_hundred_thousand_is_served_in_pages_of_five_thousand() 
     let running = start(SimulatorOptions { accounts: 1 << 20, ..unlimited() }).await;
     let (people, lists) = (running.people(), at(Provider::TwitterV1, &running));
     let owner = people.id(&Named::Twitter, 0);
-    let calls = crawl(&*lists, Side::Followers, &owner, None, 5_000).await;
+    let calls = crawl(&*lists, ListKind::Followers, &owner, None, 5_000).await;
     let (read, repeated) = in_order(&calls);
-    assert!(read == truth(people, Provider::TwitterV1, Side::Followers, 0), "all of them, in order");
+    assert!(read == truth(people, Provider::TwitterV1, ListKind::Followers, 0), "all of them, in order");
     assert!((295_000..305_000).contains(&read.len()) && repeated > 5, "{} and {repeated} again", read.len());
     let full = all_members(&calls).filter(|page| page.members.len() == 5_000).count();
     assert_eq!(full + 1, calls.len());
@@ -178,11 +178,11 @@ async fn a_crawl_of_a_list_that_changes_misses_nobody_who_stays_and_sees_nobody_
     let people = running.people();
     for provider in NETWORKS {
         let (lists, network) = (at(provider, &running), named(provider));
-        let is_there = |number: u64, at: i64| !people.at(number, at).is_away();
+        let is_there = |number: u64, at: i64| !people.person_at(number, at).is_away();
         let owner = (1..POPULAR)
             .find(|number| (300..900).contains(&people.follows().size(*number)) && is_there(*number, wall_ms()))
             .unwrap();
-        let calls = crawl(&*lists, Side::Followers, &people.id(&network, owner), None, 30).await;
+        let calls = crawl(&*lists, ListKind::Followers, &people.id(&network, owner), None, 30).await;
         let (start, end) = (calls[0].from, calls.last().unwrap().to);
         let mut seen = HashSet::new();
         for call in &calls {
@@ -220,10 +220,10 @@ async fn an_owner_s_state_is_what_the_network_says_of_its_list() {
         let lists = at(provider, &running);
         for owner in 0..120 {
             let id = people.id(&named(provider), owner);
-            let before = people.at(owner, wall_ms()).state;
-            let request = PageRequest { side: Side::Followers, owner: &id, cursor: None, limit: 5 };
+            let before = people.person_at(owner, wall_ms()).state;
+            let request = PageRequest { side: ListKind::Followers, owner: &id, cursor: None, limit: 5 };
             let result = lists.page(request, &anonymous()).await;
-            if before != people.at(owner, wall_ms()).state {
+            if before != people.person_at(owner, wall_ms()).state {
                 continue;
             }
             let expected = match (provider, before) {
@@ -240,7 +240,7 @@ async fn an_owner_s_state_is_what_the_network_says_of_its_list() {
             met.insert(before);
         }
         let nobody = people.id(&named(provider), people.count() + 7);
-        let request = PageRequest { side: Side::Friends, owner: &nobody, cursor: Some("1"), limit: 5 };
+        let request = PageRequest { side: ListKind::Friends, owner: &nobody, cursor: Some("1"), limit: 5 };
         let expected = if provider == Provider::TwitterV1 { "stale" } else { "not found" };
         assert_eq!(said(lists.page(request, &anonymous()).await), expected, "{provider:?}");
     }
@@ -248,7 +248,7 @@ async fn an_owner_s_state_is_what_the_network_says_of_its_list() {
 }
 
 /// Asks for a page of that many.
-async fn page(lists: &dyn Relations, side: Side, owner: &str, cursor: Option<&str>, limit: u32) -> RelationPage {
+async fn page(lists: &dyn Relations, side: ListKind, owner: &str, cursor: Option<&str>, limit: u32) -> RelationPage {
     lists.page(PageRequest { side, owner, cursor, limit }, &anonymous()).await.unwrap()
 }
 
@@ -261,22 +261,22 @@ async fn a_cursor_may_be_too_old_and_may_lead_in_circles() {
     let round = start(SimulatorOptions { cursors_repeat: 1.0, ..unlimited() }).await;
     let people = running.people();
     for provider in NETWORKS {
-        let owner = owner_with(people, Side::Followers, 50);
+        let owner = owner_with(people, ListKind::Followers, 50);
         let id = people.id(&named(provider), owner);
-        let first = page(&*at(provider, &running), Side::Followers, &id, None, 10).await;
+        let first = page(&*at(provider, &running), ListKind::Followers, &id, None, 10).await;
         let cursor = members(&first).next.as_deref();
         assert!(cursor.is_some());
-        let second = page(&*at(provider, &running), Side::Followers, &id, cursor, 10).await;
+        let second = page(&*at(provider, &running), ListKind::Followers, &id, cursor, 10).await;
         assert_eq!(ids(&second).len(), 10, "{provider:?}");
-        let old = page(&*at(provider, &later), Side::Followers, &id, cursor, 10).await;
+        let old = page(&*at(provider, &later), ListKind::Followers, &id, cursor, 10).await;
         assert_eq!(old.listing, Listing::StaleCursor, "{provider:?}");
         for odd in ["soon", "7HD89Q0OSU21C"] {
-            let stale = page(&*at(provider, &running), Side::Followers, &id, Some(odd), 10).await;
+            let stale = page(&*at(provider, &running), ListKind::Followers, &id, Some(odd), 10).await;
             assert_eq!(stale.listing, Listing::StaleCursor, "{provider:?}: {odd}");
         }
-        let first = page(&*at(provider, &round), Side::Followers, &id, None, 10).await;
+        let first = page(&*at(provider, &round), ListKind::Followers, &id, None, 10).await;
         let cursor = members(&first).next.clone();
-        let second = page(&*at(provider, &round), Side::Followers, &id, cursor.as_deref(), 10).await;
+        let second = page(&*at(provider, &round), ListKind::Followers, &id, cursor.as_deref(), 10).await;
         assert_eq!(members(&second).next, cursor, "{provider:?}");
         assert_eq!(ids(&second).len(), 10);
     }
@@ -297,13 +297,13 @@ async fn an_instance_hides_some_lists_and_knows_a_part_of_others() {
         let [Outcome::Found(account)] = &found[..] else { panic!("{found:?}") };
         let handle = account.handle.as_deref().unwrap();
         let is_remote = people.is_remote(owner);
-        assert_eq!(lists.why_partial(handle), is_remote.then_some(Partial::Remote), "{handle}");
-        let calls = crawl(&*lists, Side::Followers, &id, None, 80).await;
+        assert_eq!(lists.partial_reason(handle), is_remote.then_some(PartialReason::Remote), "{handle}");
+        let calls = crawl(&*lists, ListKind::Followers, &id, None, 80).await;
         let (read, _) = in_order(&calls);
-        assert_eq!(read, truth(people, Provider::Mastodon, Side::Followers, owner));
+        assert_eq!(read, truth(people, Provider::Mastodon, ListKind::Followers, owner));
         let partial = members(&calls[0].page).partial;
         if people.is_hidden(owner) {
-            assert_eq!((read.len(), partial), (0, Some(Partial::Hidden)));
+            assert_eq!((read.len(), partial), (0, Some(PartialReason::Hidden)));
             hidden += 1;
         } else {
             assert_eq!(partial, None);
@@ -314,7 +314,7 @@ async fn an_instance_hides_some_lists_and_knows_a_part_of_others() {
     assert!(hidden > 5 && remote > 5, "{hidden} hidden, {remote} remote");
 }
 
-async fn calls_until_throttled(lists: &dyn Relations, side: Side, owner: &str, who: &Credential) -> (u32, u32) {
+async fn calls_until_throttled(lists: &dyn Relations, side: ListKind, owner: &str, who: &Credential) -> (u32, u32) {
     let request = PageRequest { side, owner, cursor: None, limit: 1 };
     let mut made = 0;
     loop {
@@ -339,12 +339,12 @@ async fn each_side_and_kind_of_credential_has_its_own_window_at_twitter() {
     let owner = running.people().id(&Named::Twitter, 1);
     let lists = at(Provider::TwitterV1, &running);
     // Whoever shows nothing is counted as a user.
-    for (side, who) in Side::ALL.into_iter().flat_map(|side| [(side, anonymous()), (side, bearer("application"))]) {
+    for (side, who) in ListKind::ALL.into_iter().flat_map(|side| [(side, anonymous()), (side, bearer("application"))]) {
         assert_eq!(calls_until_throttled(&*lists, side, &owner, &who).await, (15, 15), "{side} {who:?}");
     }
     for (provider, limit) in [(Provider::XV2, 300), (Provider::Mastodon, 300), (Provider::Bluesky, 3_000)] {
         let owner = running.people().id(&named(provider), 1);
-        let page = page(&*at(provider, &running), Side::Followers, &owner, None, 1).await;
+        let page = page(&*at(provider, &running), ListKind::Followers, &owner, None, 1).await;
         assert_eq!(page.quota.unwrap().limit, limit, "{provider:?}");
     }
 }
@@ -353,13 +353,13 @@ async fn each_side_and_kind_of_credential_has_its_own_window_at_twitter() {
 async fn x_charges_for_each_account_on_a_page() {
     let running = start(unlimited()).await;
     let (people, lists) = (running.people(), at(Provider::XV2, &running));
-    let owner = owner_with(people, Side::Followers, 50);
+    let owner = owner_with(people, ListKind::Followers, 50);
     let id = people.id(&Named::X, owner);
     for limit in [10, 20, 20] {
-        let page = page(&*lists, Side::Followers, &id, None, limit).await;
+        let page = page(&*lists, ListKind::Followers, &id, None, limit).await;
         assert_eq!(ids(&page).len() as u32, limit);
-        let reads: HashSet<String> = ids(&page).into_iter().flat_map(|id| lists.reads(id)).collect();
-        assert_eq!(reads.len() as u64, lists.cost(Side::Followers, limit));
+        let reads: HashSet<String> = ids(&page).into_iter().flat_map(|id| lists.read_keys(id)).collect();
+        assert_eq!(reads.len() as u64, lists.cost(ListKind::Followers, limit));
         assert_eq!(running.counters().charged, reads.len() as u64, "each account once a day");
     }
 }
@@ -369,10 +369,10 @@ async fn a_broken_answer_is_no_list_and_the_next_one_is() {
     let running = start(unlimited()).await;
     let people = running.people();
     for provider in NETWORKS {
-        let owner = owner_with(people, Side::Followers, 50);
+        let owner = owner_with(people, ListKind::Followers, 50);
         let id = people.id(&named(provider), owner);
         let lists = at(provider, &running);
-        let request = PageRequest { side: Side::Followers, owner: &id, cursor: None, limit: 30 };
+        let request = PageRequest { side: ListKind::Followers, owner: &id, cursor: None, limit: 30 };
         for (fault, expected) in [
             (Fault::CutBody, "outage"),
             (Fault::Close, "outage"),
@@ -401,17 +401,17 @@ async fn friends_at_bluesky_are_views_where_the_server_has_no_records() {
     let people = running.people();
     let owner = (1..2_000)
         .find(|number| {
-            let friends = people.list(&Named::Bluesky, Side::Friends, *number, wall_ms());
-            friends.len() > 10 && !people.at(*number, wall_ms()).is_away()
+            let friends = people.list(&Named::Bluesky, ListKind::Friends, *number, wall_ms());
+            friends.len() > 10 && !people.person_at(*number, wall_ms()).is_away()
         })
         .unwrap();
     let id = people.id(&Named::Bluesky, owner);
-    let calls = crawl(&*at(Provider::Bluesky, &running), Side::Friends, &id, None, 4).await;
+    let calls = crawl(&*at(Provider::Bluesky, &running), ListKind::Friends, &id, None, 4).await;
     assert_eq!(members(&calls[0].page).members.len(), 0);
-    assert_eq!(in_order(&calls).0, truth(people, Provider::Bluesky, Side::Friends, owner));
+    assert_eq!(in_order(&calls).0, truth(people, Provider::Bluesky, ListKind::Friends, owner));
     // Records have those who are away, too.
     let with = start(SimulatorOptions { accounts_gone: 0.3, ..unlimited() }).await;
-    let records = crawl(&*at(Provider::Bluesky, &with), Side::Friends, &id, None, 100).await;
+    let records = crawl(&*at(Provider::Bluesky, &with), ListKind::Friends, &id, None, 100).await;
     assert_eq!(in_order(&records).0.len(), people.follows().friends(owner, wall_ms()).len());
     assert!(in_order(&records).0.len() > in_order(&calls).0.len());
 }
@@ -429,7 +429,7 @@ async fn profiles_state_the_lengths_of_the_lists_where_that_is_wanted() {
             let Outcome::Found(account) = outcome else { panic!("{outcome:?}") };
             let length = |side| people.list(&named(provider), side, *number, wall_ms()).len() as i64;
             let counts = (account.counts.followers, account.counts.following);
-            assert_eq!(counts, (Some(length(Side::Followers)), Some(length(Side::Friends))), "{provider:?}");
+            assert_eq!(counts, (Some(length(ListKind::Followers)), Some(length(ListKind::Friends))), "{provider:?}");
         }
     }
 }

@@ -60,7 +60,7 @@ async fn the_friends_of_an_account_are_read_and_no_others() {
 async fn of_an_account_that_is_decided_no_appearances_are_read() {
     let (read, new) = read(&["community_appearance"], async |communities| {
         let shown = [appeared("4", "2", Reason::Mentioned), appeared("new", "2", Reason::Mentioned)];
-        communities.arrive(COMMUNITY, T, &[], &shown, (POSTS, &[])).await.unwrap();
+        communities.record_arrivals(COMMUNITY, T, &[], &shown, (POSTS, &[])).await.unwrap();
         communities.community_account(COMMUNITY, "new").await.unwrap().unwrap()
     })
     .await;

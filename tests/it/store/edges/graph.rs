@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use twitter_updater::store::{GraphPart, GraphWanted, Node, Scope};
+use twitter_updater::store::{GraphFilter, GraphPart, Node, Scope};
 
 use super::*;
 
@@ -31,9 +31,9 @@ async fn drawn(store: &dyn EdgeStore, at: Option<Millis>, scope: Scope) -> (Stri
     (nodes.join(" "), pairs.join(", "))
 }
 
-fn wanted(at: Option<Millis>, scope: Scope) -> GraphWanted {
+fn wanted(at: Option<Millis>, scope: Scope) -> GraphFilter {
     let lists = [NS, FRIENDS].map(str::to_owned).to_vec();
-    GraphWanted { lists, profiles: "profiles:twitter".to_owned(), at: at.map(|at| T + at), scope }
+    GraphFilter { lists, profiles: "profiles:twitter".to_owned(), at: at.map(|at| T + at), scope }
 }
 
 fn ids(letters: &str) -> Vec<String> {
@@ -75,7 +75,7 @@ pub(super) async fn a_graph_has_each_account_and_each_pair_once(store: &dyn Edge
     assert_eq!(around("b").await, ("9 b".to_owned(), "b>9 followers 1".to_owned()));
     assert_eq!(around("9").await, ("9 a b".to_owned(), "a>9 followers 2, b>9 followers 1".to_owned()));
     // Of one list alone.
-    let one = GraphWanted { lists: vec![FRIENDS.to_owned()], ..wanted(None, Scope::All) };
+    let one = GraphFilter { lists: vec![FRIENDS.to_owned()], ..wanted(None, Scope::All) };
     let mut pairs = Vec::new();
     let mut visit = |part: GraphPart| {
         if let GraphPart::Interval(of) = part {
@@ -99,12 +99,13 @@ pub(super) async fn a_graph_knows_profiles_and_ends_when_it_is_told(store: &dyn 
         state: AccountState::Protected,
         ..Account::default()
     };
-    known.seen = Seen::Found(Account { counts: AccountCounts { followers: Some(7), ..Default::default() }, ..account });
+    known.finding =
+        Finding::Found(Account { counts: AccountCounts { followers: Some(7), ..Default::default() }, ..account });
     store.save_accounts("profiles:twitter", &[known]).await.unwrap();
     let visited = Observation {
         id: "9".to_owned(),
         answered_at: T + 10,
-        seen: Seen::Found(Tweet { id: "9".to_owned(), raw: "{}".to_owned(), ..Tweet::default() }),
+        finding: Finding::Found(Tweet { id: "9".to_owned(), raw: "{}".to_owned(), ..Tweet::default() }),
         state: ItemState::Live,
         next_due: Some(T + 99),
         follow: None,

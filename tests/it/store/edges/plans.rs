@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use sqlx::{Connection, Executor, PgConnection};
-use twitter_updater::store::{GraphWanted, ListBounds};
+use twitter_updater::store::{GraphFilter, ListBounds};
 
 use super::*;
 use crate::store::{PATIENCE, open_postgres};
@@ -94,13 +94,13 @@ async fn what_goes_through_whole_tables_has_statistics() {
         assert!(!sqlx::query_scalar::<_, bool>(known).fetch_one(&mut connection).await.unwrap(), "{of}");
         if of == "export" {
             let _: Vec<_> = store
-                .rows(&EDGES[0], &Wanted { namespace: NS.into(), ..Wanted::default() })
+                .rows(&EDGES[0], &ExportFilter { namespace: NS.into(), ..ExportFilter::default() })
                 .try_collect()
                 .await
                 .unwrap();
         } else {
             let mut parts = 0;
-            let wanted = GraphWanted { lists: vec![NS.to_owned()], ..GraphWanted::default() };
+            let wanted = GraphFilter { lists: vec![NS.to_owned()], ..GraphFilter::default() };
             let count = &mut |_| {
                 parts += 1;
                 ControlFlow::Continue(())

@@ -15,7 +15,7 @@ const BOUNDS: ListBounds = ListBounds {
 
 /// A visit of that list that ended, and its next due time, ms after [`T`].
 async fn visited(store: &dyn EdgeStore, owner: &str, at: Millis, next_due: Millis) {
-    let seen = Seen::Found(Tweet { id: owner.into(), raw: "{}".into(), ..Tweet::default() });
+    let seen = Finding::Found(Tweet { id: owner.into(), raw: "{}".into(), ..Tweet::default() });
     let visit = Observation::new(owner, T + at, seen, ItemState::Live, Some(T + next_due));
     store.save(NS, &[visit]).await.unwrap();
 }
@@ -54,10 +54,10 @@ pub(super) async fn lists_are_counted_by_tier_and_read(store: &dyn EdgeStore) {
     for owner in ["7", "8"] {
         crawl(store, owner, 10, "a").await;
     }
-    let seen = Seen::Missing { misses: 3, since: T, reason: Some(Absence::Suspended), handle: None };
+    let seen = Finding::Missing { misses: 3, since: T, reason: Some(Absence::Suspended), handle: None };
     let away = Observation::new("7", T + 90, seen, ItemState::Unavailable, Some(T + 900));
     store.save(NS, &[away]).await.unwrap();
-    store.bury(NS, T + 90, &[("8".into(), "odd".into())]).await.unwrap();
+    store.mark_dead(NS, T + 90, &[("8".into(), "odd".into())]).await.unwrap();
     record(store, FRIENDS, &["9"]).await;
 
     let at = |at: Millis| Some(T + at);
@@ -97,7 +97,7 @@ pub(super) async fn lists_that_were_never_read_are_counted_with_their_pages(stor
     let profiles = [("4", 200), ("5", 0), ("6", Millis::MAX)].map(|(id, followers)| {
         let counts = AccountCounts { followers: Some(followers), following: Some(7_000), ..AccountCounts::default() };
         let account = Account { id: id.into(), state: AccountState::Live, counts, ..Account::default() };
-        Observation { seen: Seen::Found(account), ..profile(id, 1, None) }
+        Observation { finding: Finding::Found(account), ..profile(id, 1, None) }
     });
     store.save_accounts("profiles:twitter", &profiles).await.unwrap();
 

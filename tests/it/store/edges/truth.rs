@@ -7,7 +7,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::store::{
-    CrawlEnd, CrawlKind, Edge, EdgeChange, EdgePage, End, MemberSeen, NewCrawl, Next, WaveGuard,
+    ClosingLimit, CrawlEnd, CrawlKind, Edge, EdgeChange, EdgePage, End, ListedMember, NewCrawl, Next,
 };
 
 use super::{EdgeStore, NS, T, record};
@@ -143,12 +143,12 @@ impl World<'_> {
         if let Some(member) = after {
             self.turn(member);
         }
-        let guard = WaveGuard { share: if self.case.guard { 0.4 } else { 1.0 }, least: 1 };
+        let guard = ClosingLimit { share: if self.case.guard { 0.4 } else { 1.0 }, least: 1 };
         let next = match listed.last() {
             Some((from, _)) if !is_whole => Next::Page((from + Millis::from(overlaps)).to_string()),
             _ => Next::End(End::Complete(guard)),
         };
-        let member = |(from, member): &(Millis, usize)| MemberSeen {
+        let member = |(from, member): &(Millis, usize)| ListedMember {
             id: format!("m{member}"),
             followed_at: self.case.told.then_some(*from),
         };

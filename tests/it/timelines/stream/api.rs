@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::pipelines::streams::lines::{Cut, Lines};
+use twitter_updater::pipelines::streams::lines::{CutLine, LineSplitter};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
-use twitter_updater::providers::stream::{Broken, Chunks, Message, Stream};
+use twitter_updater::providers::stream::{Chunks, Message, Stream, StreamError};
 use twitter_updater::providers::x_v2::Fields;
 use twitter_updater::providers::x_v2::stream::SearchStream;
 use twitter_updater::quota::{AppToken, Credential, CredentialKind, UserKeys};
@@ -77,12 +77,12 @@ fn both(simulator: &Running) -> [Box<dyn Stream>; 2] {
 
 /// What a connection says until that is enough.
 async fn heard(stream: &dyn Stream, chunks: &mut dyn Chunks, mut enough: impl FnMut(&Message) -> bool) {
-    let mut lines = Lines::default();
+    let mut lines = LineSplitter::default();
     let listening = async {
         loop {
             let bytes = chunks.chunk().await.unwrap().expect("the connection goes on");
             for cut in lines.push(&bytes) {
-                let Cut::Line(line) = cut else { panic!("{cut:?}") };
+                let CutLine::Line(line) = cut else { panic!("{cut:?}") };
                 if enough(&stream.read(&line)) {
                     return;
                 }
@@ -92,7 +92,7 @@ async fn heard(stream: &dyn Stream, chunks: &mut dyn Chunks, mut enough: impl Fn
     tokio::time::timeout(WITHIN, listening).await.expect("it says enough in time");
 }
 
-async fn why_not(stream: &dyn Stream) -> Broken {
+async fn why_not(stream: &dyn Stream) -> StreamError {
     match stream.connect().await {
         Ok(_) => panic!("it is connected"),
         Err(broken) => broken,
@@ -139,7 +139,7 @@ async fn one_that_has_nothing_to_say_says_that_it_lives() {
             let bytes = tokio::time::timeout(WITHIN, chunks.chunk()).await.unwrap().unwrap().unwrap();
             blank += u32::from(bytes.iter().all(|byte| b"\r\n".contains(byte)));
         }
-        assert!((Duration::from_secs(21)..=Duration::from_secs(90)).contains(&stream.silence()));
+        assert!((Duration::from_secs(21)..=Duration::from_secs(90)).contains(&stream.read_timeout()));
     }
 }
 
@@ -148,7 +148,7 @@ async fn an_account_has_one() {
     let simulator = simulated(quick()).await;
     let [one, _] = both(&simulator);
     let older = one.connect().await.unwrap();
-    assert!(matches!(why_not(&*one).await, Broken::RateLimited { .. }));
+    assert!(matches!(why_not(&*one).await, StreamError::RateLimited { .. }));
     assert_eq!(simulator.streams().collisions, 1);
     drop(older);
     // The API hears of it when it next writes.
@@ -171,19 +171,19 @@ async fn each_refusal_says_when_to_come_again() {
         };
         for status in [500, 502, 503, 404] {
             let broken = refused(Fault::Status { status, code: None }).await;
-            assert!(matches!(broken, Broken::Http(_)), "{status}: {broken:?}");
+            assert!(matches!(broken, StreamError::Http(_)), "{status}: {broken:?}");
         }
         for (status, code) in [(401, Some(32)), (403, None), (403, Some(453)), (401, None)] {
             let broken = refused(Fault::Status { status, code }).await;
-            assert!(matches!(broken, Broken::Refused(_)), "{status}: {broken:?}");
+            assert!(matches!(broken, StreamError::Refused(_)), "{status}: {broken:?}");
         }
         let minute = Duration::from_secs(60);
         let broken = refused(Fault::Calm).await;
-        assert!(matches!(broken, Broken::RateLimited { at_least, .. } if at_least == minute), "{broken:?}");
+        assert!(matches!(broken, StreamError::RateLimited { at_least, .. } if at_least == minute), "{broken:?}");
         let broken = refused(Fault::RateLimited { reset_s: 300 }).await;
         let five = Duration::from_secs(298)..=Duration::from_secs(300);
-        assert!(matches!(&broken, Broken::RateLimited { at_least, .. } if five.contains(at_least)), "{broken:?}");
-        assert!(matches!(refused(Fault::Close).await, Broken::Network(_)));
+        assert!(matches!(&broken, StreamError::RateLimited { at_least, .. } if five.contains(at_least)), "{broken:?}");
+        assert!(matches!(refused(Fault::Close).await, StreamError::Network(_)));
         // A token that was good when it was fetched is fetched anew; an account that is locked stays refused.
         drop(stream.connect().await.unwrap());
     }
@@ -191,14 +191,14 @@ async fn each_refusal_says_when_to_come_again() {
         for standing in [Standing::Locked, Standing::Revoked] {
             assert!(simulator.set_standing(name, standing));
             let broken = why_not(&**stream).await;
-            assert!(matches!(&broken, Broken::Refused(why) if !why.contains("cs")), "{standing:?}: {broken:?}");
+            assert!(matches!(&broken, StreamError::Refused(why) if !why.contains("cs")), "{standing:?}: {broken:?}");
         }
         assert!(simulator.set_standing(name, Standing::Good));
     }
     let nowhere = search("http://127.0.0.1:9", user());
-    assert!(matches!(why_not(&nowhere).await, Broken::Network(_)));
+    assert!(matches!(why_not(&nowhere).await, StreamError::Network(_)));
     let unruly = simulated(SimulatorOptions { stream_rules: vec![], ..quick() }).await;
     let broken = why_not(&search(&unruly.base_url(), app())).await;
-    assert!(matches!(&broken, Broken::Refused(why) if why.contains("no rules")), "{broken:?}");
+    assert!(matches!(&broken, StreamError::Refused(why) if why.contains("no rules")), "{broken:?}");
     assert_eq!(unruly.streams().connects, 0);
 }

@@ -86,14 +86,14 @@ async fn survives(backends: Backends) {
     let mut pollers = [Some(start(&logs[0])), Some(start(&logs[1]))];
     until_true("it got over all of them", WITHIN, async || {
         api.faults().rules().is_empty()
-            && logs.iter().any(|log| logged(log).contains("a line of a stream is passed over"))
+            && logs.iter().any(|log| logged(log).contains("the poller skips a line of a stream"))
     })
     .await;
     let before = all_are_there(&api, &world, &*queue, begun).await;
     assert!(before > 100, "{before}");
 
     // The one that is connected dies; the other has to wait for its lease, and posts are made meanwhile.
-    let has_it = |log: &Path| logged(log).contains("a stream is this poller's");
+    let has_it = |log: &Path| logged(log).contains("this poller holds the stream");
     assert!(
         has_it(&logs[0]) != has_it(&logs[1]),
         "one of them is connected:\n{}\n{}",
@@ -111,7 +111,7 @@ async fn survives(backends: Backends) {
 
     // One that is stopped lets go at once, to one that was started again.
     let again = start(&logs[first]);
-    until_true("it runs again", WITHIN, async || logged(&logs[first]).matches(" polls").count() == 2).await;
+    until_true("it runs again", WITHIN, async || logged(&logs[first]).matches("poller runs").count() == 2).await;
     let (connects, stopped) = (api.streams().connects, wall_ms());
     let status = pollers[1 - first].take().unwrap().terminate();
     assert_eq!(status.code(), Some(0), "{}", logged(&logs[1 - first]));

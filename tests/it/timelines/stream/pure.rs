@@ -4,25 +4,25 @@ use std::time::Duration;
 
 use twitter_updater::ingest::LONGEST_LINE;
 use twitter_updater::pipelines::streams::backoff::Backoff;
-use twitter_updater::pipelines::streams::lines::{Cut, Lines};
+use twitter_updater::pipelines::streams::lines::{CutLine, LineSplitter};
 use twitter_updater::providers::lookup::LookupError;
-use twitter_updater::providers::stream::{Broken, Message};
+use twitter_updater::providers::stream::{Message, StreamError};
 use twitter_updater::providers::x_v2::stream as x_v2;
 
-fn network() -> Broken {
-    Broken::Network("x".into())
+fn network() -> StreamError {
+    StreamError::Network("x".into())
 }
 
-fn http() -> Broken {
-    Broken::Http("x".into())
+fn http() -> StreamError {
+    StreamError::Http("x".into())
 }
 
-fn rate(at_least: u64) -> Broken {
-    Broken::RateLimited { why: "x".into(), at_least: Duration::from_secs(at_least) }
+fn rate(at_least: u64) -> StreamError {
+    StreamError::RateLimited { why: "x".into(), at_least: Duration::from_secs(at_least) }
 }
 
 /// In ms.
-fn delays(backoff: &mut Backoff, times: usize, broken: &Broken) -> Vec<u128> {
+fn delays(backoff: &mut Backoff, times: usize, broken: &StreamError) -> Vec<u128> {
     (0..times).map(|_| backoff.after(broken).as_millis()).collect()
 }
 
@@ -40,47 +40,47 @@ fn the_delays_are_those_that_are_documented() {
     backoff.reset();
     assert_eq!(delays(&mut backoff, 2, &network()), [250, 500]);
     assert_eq!(delays(&mut backoff, 2, &http()), [5_000, 10_000]);
-    let overloaded = |s| Broken::Overloaded { why: "x".into(), at_least: Duration::from_secs(s) };
+    let overloaded = |s| StreamError::Overloaded { why: "x".into(), at_least: Duration::from_secs(s) };
     assert_eq!(delays(&mut backoff, 1, &overloaded(600)), [600_000]);
     assert_eq!(delays(&mut backoff, 1, &overloaded(1)), [40_000]);
     // What the answer says is heeded where it is longer, and makes no step shorter.
     assert_eq!(delays(&mut backoff, 1, &rate(900)), [900_000]);
     assert_eq!(delays(&mut backoff, 1, &rate(1)), [120_000]);
-    assert_eq!(delays(&mut backoff, 3, &Broken::Refused("x".into())), [320_000; 3]);
+    assert_eq!(delays(&mut backoff, 3, &StreamError::Refused("x".into())), [320_000; 3]);
 }
 
 #[test]
 fn what_a_refusal_means_for_a_stream() {
     let pause = Duration::from_secs(7);
-    let refused = |error| Broken::refused(error);
-    assert!(matches!(refused(LookupError::Outage("x".into())), Broken::Http(_)));
-    assert!(matches!(refused(LookupError::Clock(5)), Broken::Http(_)));
+    let refused = |error| StreamError::from_refusal(error);
+    assert!(matches!(refused(LookupError::Outage("x".into())), StreamError::Http(_)));
+    assert!(matches!(refused(LookupError::Clock(5)), StreamError::Http(_)));
     let overloaded = LookupError::Overloaded { why: "x".into(), pause };
-    assert!(matches!(refused(overloaded), Broken::Overloaded { at_least, .. } if at_least == pause));
+    assert!(matches!(refused(overloaded), StreamError::Overloaded { at_least, .. } if at_least == pause));
     let throttled = LookupError::Throttled { status: 429, pause, quota: None };
-    assert!(matches!(refused(throttled), Broken::RateLimited { at_least, .. } if at_least == pause));
+    assert!(matches!(refused(throttled), StreamError::RateLimited { at_least, .. } if at_least == pause));
     for error in [
         LookupError::Credential("x".into()),
         LookupError::Unready("x".into()),
         LookupError::Stop("x".into()),
         LookupError::BadRequest("x".into()),
     ] {
-        assert!(matches!(refused(error), Broken::Refused(_)));
+        assert!(matches!(refused(error), StreamError::Refused(_)));
     }
-    assert!(matches!(Broken::unanswered(LookupError::Outage("x".into())), Broken::Network(_)));
-    assert!(matches!(Broken::unanswered(LookupError::Unready("x".into())), Broken::Http(_)));
-    assert!(matches!(Broken::unanswered(LookupError::Credential("x".into())), Broken::Refused(_)));
+    assert!(matches!(StreamError::from_failed_call(LookupError::Outage("x".into())), StreamError::Network(_)));
+    assert!(matches!(StreamError::from_failed_call(LookupError::Unready("x".into())), StreamError::Http(_)));
+    assert!(matches!(StreamError::from_failed_call(LookupError::Credential("x".into())), StreamError::Refused(_)));
 }
 
 #[test]
 fn lines_are_the_same_however_the_bytes_come() {
     let long = "x".repeat(LONGEST_LINE + 1);
     let bytes = [b"{\"a\":1}\r\n\r\n\n{\"b\":\"\xff\"}\n  \r\n", long.as_bytes(), b"\r\n{\"c\":2}\r\n{\"half"].concat();
-    let line = |text: &str| Cut::Line(text.to_owned());
-    let whole = [line("{\"a\":1}"), line("{\"b\":\"\u{fffd}\"}"), Cut::TooLong, line("{\"c\":2}")];
+    let line = |text: &str| CutLine::Line(text.to_owned());
+    let whole = [line("{\"a\":1}"), line("{\"b\":\"\u{fffd}\"}"), CutLine::TooLong, line("{\"c\":2}")];
     for size in [1, 2, 7, 1_000, bytes.len()] {
-        let mut lines = Lines::default();
-        let cut: Vec<Cut> = bytes.chunks(size).flat_map(|chunk| lines.push(chunk)).collect();
+        let mut lines = LineSplitter::default();
+        let cut: Vec<CutLine> = bytes.chunks(size).flat_map(|chunk| lines.push(chunk)).collect();
         assert!(cut == whole, "in pieces of {size}");
         assert_eq!(lines.push(b"\":3}\r\n"), [line("{\"half\":3}")], "what was not whole was kept");
     }
@@ -92,10 +92,10 @@ fn said(message: Message) -> String {
         Message::Post { post, broken: None } => format!("post {} {:?}", post.id, post.created_at),
         Message::Post { post, broken: Some(why) } => format!("id {} {}: {why}", post.id, post.content.is_none()),
         Message::Notice(notice) => format!("notice {notice}"),
-        Message::Ended(Broken::Network(why)) => format!("network {why}"),
-        Message::Ended(Broken::Refused(why)) => format!("refused {why}"),
-        Message::Ended(Broken::RateLimited { why, .. }) => format!("rate {why}"),
-        Message::Ended(Broken::Http(why) | Broken::Overloaded { why, .. }) => format!("http {why}"),
+        Message::Ended(StreamError::Network(why)) => format!("network {why}"),
+        Message::Ended(StreamError::Refused(why)) => format!("refused {why}"),
+        Message::Ended(StreamError::RateLimited { why, .. }) => format!("rate {why}"),
+        Message::Ended(StreamError::Http(why) | StreamError::Overloaded { why, .. }) => format!("http {why}"),
         Message::Unreadable(why) => format!("unreadable {why}"),
     }
 }
@@ -124,8 +124,8 @@ fn each_message_is_read() {
         ),
         (r#"{"errors":[{"title":"canary"}]}"#, "notice an error without a post"),
         (r#"{"meta":{}}"#, "unreadable it has neither"),
-        (r#"{"data":{"id":"5"#, "unreadable it is no JSON object, at column"),
-        ("7", "unreadable it is no JSON object"),
+        (r#"{"data":{"id":"5"#, "unreadable it is not a JSON object, at column"),
+        ("7", "unreadable it is not a JSON object"),
     ] {
         let told = said(x_v2::read(line));
         assert!(told.starts_with(says) && !told.contains("canary"), "{line}: {told}");

@@ -14,14 +14,14 @@ use twitter_updater::engine::queue::{Inspection, Jobs, NewJob, Place, Verdict};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::posts::posts_of;
+use twitter_updater::pipelines::posts::posts_pipeline;
 use twitter_updater::pipelines::streams::counters::StreamCounters;
-use twitter_updater::pipelines::streams::feed::Feed;
-use twitter_updater::pipelines::streams::fill::Fill;
-use twitter_updater::pipelines::streams::hold::{Hold, HoldTerms, JOB};
+use twitter_updater::pipelines::streams::gap_filler::GapFiller;
+use twitter_updater::pipelines::streams::lease::{JOB, LeaseKeeper, LeaseTerms};
+use twitter_updater::pipelines::streams::post_handover::PostHandover;
 use twitter_updater::pipelines::streams::reader::StreamSource;
-use twitter_updater::pipelines::timelines::pace::lane;
-use twitter_updater::providers::stream::{Broken, Chunks, Message, Stream};
+use twitter_updater::pipelines::timelines::pace::interval_lane;
+use twitter_updater::providers::stream::{Chunks, Message, Stream, StreamError};
 use twitter_updater::providers::x_v2::stream::read;
 
 use crate::support::claim;
@@ -46,7 +46,7 @@ enum Then {
 }
 
 /// One attempt to connect.
-type Attempt = Result<Vec<Then>, Broken>;
+type Attempt = Result<Vec<Then>, StreamError>;
 
 /// An API that does what it is told to; then it stalls for ever.
 #[derive(Debug)]
@@ -61,13 +61,13 @@ struct Connection(VecDeque<Then>);
 
 #[async_trait]
 impl Stream for Scripted {
-    async fn connect(&self) -> Result<Box<dyn Chunks>, Broken> {
+    async fn connect(&self) -> Result<Box<dyn Chunks>, StreamError> {
         self.made.lock().unwrap().push(self.watch.elapsed());
         let attempt = self.attempts.lock().unwrap().pop_front().unwrap_or_else(|| Ok(vec![]));
         attempt.map(|script| Box::new(Connection(script.into())) as Box<dyn Chunks>)
     }
 
-    fn silence(&self) -> Duration {
+    fn read_timeout(&self) -> Duration {
         SILENCE
     }
 
@@ -145,19 +145,19 @@ impl Rig {
         let source = StreamSource {
             name: "rust".into(),
             stream: Arc::new(scripted),
-            hold: Hold::new(holds, "poller".into(), HoldTerms::of_lease(Duration::from_secs(30))),
-            fill: Fill {
+            lease_keeper: LeaseKeeper::new(holds, "poller".into(), LeaseTerms::from_lease(Duration::from_secs(30))),
+            gap_filler: GapFiller {
                 queue: sources,
                 source: "rust".into(),
-                lane: lane(5_000),
+                lane: interval_lane(5_000),
                 delay: late,
-                put_for: Default::default(),
+                scheduled_due: Default::default(),
             },
-            feed: Feed {
+            handover: PostHandover {
                 name: "rust".into(),
                 starter: app::starter(
                     &Settings::load_with(&[], None, &[]).unwrap(),
-                    &posts_of(&Provider::X),
+                    &posts_pipeline(&Provider::X),
                     tweets,
                     Some(store),
                     ages,
@@ -173,7 +173,7 @@ impl Rig {
 
     /// The polled source is due in a quarter of an hour.
     async fn put_off(&self) {
-        let job = NewJob { id: "rust".into(), lane: lane(5_000), due: 900_000.into() };
+        let job = NewJob { id: "rust".into(), lane: interval_lane(5_000), due: 900_000.into() };
         self.sources.forget(&["rust".into()]).await.unwrap();
         self.sources.schedule(&[job]).await.unwrap();
     }
@@ -210,14 +210,15 @@ impl Rig {
 }
 
 fn refused() -> Attempt {
-    Err(Broken::Refused("the API refuses the credential: it is not accepted".into()))
+    Err(StreamError::Refused("the API refuses the credential: it is not accepted".into()))
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_comes_again_when_the_documents_say() {
-    let network = || Err(Broken::Network("cannot connect".into()));
-    let http = || Err(Broken::Http("HTTP 503".into()));
-    let rate = |at_least| Err(Broken::RateLimited { why: "HTTP 420".into(), at_least: Duration::from_secs(at_least) });
+    let network = || Err(StreamError::Network("cannot connect".into()));
+    let http = || Err(StreamError::Http("HTTP 503".into()));
+    let rate =
+        |at_least| Err(StreamError::RateLimited { why: "HTTP 420".into(), at_least: Duration::from_secs(at_least) });
     let (id, says_it) = post();
     let delivers = Ok(vec![says_it, Then::Breaks]);
     let stalls = Ok(vec![says(""), Then::Waits(SILENCE - MOMENT), says(""), Then::Stalls]);
@@ -284,7 +285,7 @@ async fn whenever_it_is_connected_its_gap_is_polled() {
     let attempts = vec![
         refused(),
         Ok(vec![first, Then::Waits(Duration::from_secs(60)), Then::Breaks]),
-        Err(Broken::Http("HTTP 503".into())),
+        Err(StreamError::Http("HTTP 503".into())),
         Ok(vec![Then::Waits(long)]),
     ];
     let rig = Rig::start(attempts).await;
@@ -301,7 +302,7 @@ async fn whenever_it_is_connected_its_gap_is_polled() {
     // A poll is on its way when the stream is connected again: it may have begun before that, so there is another.
     rig.attempted(3).await;
     rig.sources.forget(&["rust".into()]).await.unwrap();
-    rig.sources.schedule(&[NewJob { id: "rust".into(), lane: lane(5_000), due: 0.into() }]).await.unwrap();
+    rig.sources.schedule(&[NewJob { id: "rust".into(), lane: interval_lane(5_000), due: 0.into() }]).await.unwrap();
     let lease = Duration::from_secs(60);
     let request = claim::at_once("p-1", 1, lease);
     let twitter_updater::engine::queue::Claim::Batch(batch) = rig.sources.claim(&request).await.unwrap() else {
@@ -310,7 +311,7 @@ async fn whenever_it_is_connected_its_gap_is_polled() {
     rig.attempted(4).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(rig.polled_in().await, None);
-    let done = Verdict::Reschedule { lane: lane(5_000), due: 900_000.into() };
+    let done = Verdict::Reschedule { lane: interval_lane(5_000), due: 900_000.into() };
     rig.sources.settle(&batch.fence, &[(batch.jobs[0].clone(), done)], &[]).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let due = rig.polled_in().await.unwrap();

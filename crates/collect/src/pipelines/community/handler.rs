@@ -1,0 +1,209 @@
+//! Judges a batch of accounts: reads the evidence, judges, saves the decisions, adjusts the collection, saves the lives, settles.
+//! Each step may be repeated: the same evidence gives the same decision.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::collector::{Collector, WantedCollection};
+use super::counters::JudgementCounters;
+use super::rule::{Judgement, Rule};
+use super::schedule::judged_lane;
+use crate::config::CommunitySettings;
+use crate::pipelines::kind::LiveSettings;
+use crate::pipelines::store_call;
+use engine::base::clock::{Millis, millis};
+use engine::base::failpoint;
+use engine::queue::{Batch, Due, Job, Verdict};
+use engine::worker::{BatchOutcome, Outlook, UnmeteredHandler};
+use networks::model::community::Belonging;
+use networks::model::post::{ItemState, Tweet};
+use store::{AccountFacts, Communities, Finding, NetworkPipelines, Observation, Store, StoreError};
+
+/// Wait of an account for its profile or posts. Arriving evidence makes it due earlier.
+const EVIDENCE_MS: Millis = 3_600_000;
+/// Longest time that visits to an unfollowed account and lookups of its posts may still run.
+const UNDER_WAY_MS: Millis = 3_600_000;
+/// Wait of accounts while their community is off.
+const OFF_MS: Millis = 600_000;
+/// Wait for the admission of an account: a killed process may have recorded it without admitting it.
+const ADMISSION_MS: Millis = 60_000;
+
+#[derive(Debug, Clone)]
+pub struct NetworkNamespaces {
+    pub posts: String,
+    pub profiles: String,
+    pub friends: String,
+}
+
+impl NetworkNamespaces {
+    #[must_use]
+    pub fn neighbours(&self) -> NetworkPipelines<'_> {
+        NetworkPipelines { posts: &self.posts, profiles: &self.profiles, friends: &self.friends }
+    }
+}
+
+/// Rule in force, rebuilt when its settings change.
+pub struct LiveRule {
+    pub name: String,
+    in_force: LiveSettings,
+    rule: Mutex<Arc<Rule>>,
+}
+
+impl LiveRule {
+    pub fn new(name: &str, in_force: LiveSettings) -> Result<Self, String> {
+        let settings = (in_force)();
+        let community = settings.community(name).map_err(|why| why.to_string())?;
+        let rule = Mutex::new(Arc::new(Rule::new(community)?));
+        Ok(Self { name: name.to_owned(), in_force, rule })
+    }
+
+    /// Returns the current rule. If new settings are invalid, the previous rule stays in force.
+    #[must_use]
+    pub fn current(&self) -> Arc<Rule> {
+        let settings = (self.in_force)();
+        let mut rule = self.rule.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(community) = settings.communities.get(&self.name).filter(|community| *community != rule.settings())
+        {
+            match Rule::new(community) {
+                Ok(new_rule) => *rule = Arc::new(new_rule),
+                Err(why) => tracing::error!(
+                    community = self.name,
+                    why,
+                    "the new rule of the community is invalid; the previous rule stays in force"
+                ),
+            }
+        }
+        rule.clone()
+    }
+}
+
+pub struct JudgementHandler {
+    pub namespace: String,
+    pub network: NetworkNamespaces,
+    pub live_rule: Arc<LiveRule>,
+    pub store: Arc<dyn Store>,
+    pub communities: Arc<dyn Communities>,
+    pub collector: Arc<Collector>,
+    pub save_timeout: Duration,
+    /// Ended processes after which an account that was alone in its batch is dead.
+    pub max_deliveries: u32,
+    pub counters: Arc<JudgementCounters>,
+}
+
+#[async_trait]
+impl UnmeteredHandler for JudgementHandler {
+    async fn handle(&self, batch: &Batch) -> BatchOutcome {
+        self.judge_all(batch).await.unwrap_or_else(|outlook| BatchOutcome::released(batch, outlook))
+    }
+}
+
+impl JudgementHandler {
+    async fn run_with_timeout<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
+        store_call::run_with_timeout(self.save_timeout, work).await
+    }
+
+    async fn judge_all(&self, batch: &Batch) -> Result<BatchOutcome, Outlook> {
+        if let [job] = &batch.jobs[..]
+            && job.failures >= self.max_deliveries
+        {
+            let (at, reason) = (batch.now.now(), store_call::repeated_crash_reason(job));
+            let verdict =
+                self.run_with_timeout(store_call::mark_dead(&*self.store, &self.namespace, at, job, reason)).await?;
+            return Ok(BatchOutcome { verdicts: vec![(job.clone(), verdict)], ..BatchOutcome::default() });
+        }
+        let ids: Vec<String> = batch.jobs.iter().map(|job| job.id.clone()).collect();
+        failpoint::abort_on_poison(&ids);
+        let rule = self.live_rule.current();
+        // Before the lease ends, so that the next worker dates its decisions later.
+        let at = batch.now.now().min(batch.fence.deadline - 1);
+        if !rule.settings().on {
+            let due = |_: &Job| Some(at.saturating_add(OFF_MS));
+            return self.settle(batch, at, due).await;
+        }
+        let facts = self.communities.facts(&self.namespace, self.network.neighbours(), &ids, rule.texts_per_account());
+        let mut facts = self.run_with_timeout(facts).await?;
+        let is_seen = |facts: &AccountFacts| facts.state == Some(Belonging::Seen);
+        let seen: HashSet<String> = facts.iter().filter(|of| is_seen(of)).map(|of| of.account.clone()).collect();
+        // Nothing is stored for accounts without a state, for example because their owners asked to be forgotten.
+        facts.retain(|of| of.state.is_some() && !is_seen(of));
+        // Thousands of posts: on a blocking thread, so that other tasks of this process go on.
+        let (rule, judging) = (rule.clone(), rule);
+        let work = tokio::task::spawn_blocking(move || {
+            facts.into_iter().map(|facts| (judging.judge(&facts), facts)).collect::<Vec<(Judgement, AccountFacts)>>()
+        });
+        let judged = match work.await {
+            Ok(judged) => judged,
+            // Resumes the panic here: the batch returns when its lease ends, each time smaller.
+            Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+            Err(failed) => return Err(Outlook::Outage(format!("judging failed: {failed}"))),
+        };
+        failpoint::point("after_answer");
+        let languages: Vec<_> = judged.iter().flat_map(|(of, _)| of.languages.iter().cloned()).collect();
+        self.run_with_timeout(self.communities.save_languages(&self.network.posts, &languages)).await?;
+        let decisions: Vec<_> = judged.iter().map(|(of, _)| of.decision.clone()).collect();
+        self.run_with_timeout(self.communities.save_decisions(&self.namespace, at, rule.version(), &decisions)).await?;
+        failpoint::point("after_commit");
+        let wanted: BTreeMap<String, WantedCollection> = judged.iter().map(wanted_collection).collect();
+        let dropped = self.collector.apply(rule.settings(), &wanted, at).await?;
+        self.count(&judged);
+        let due = |job: &Job| {
+            let state = wanted.get(&job.id).map(|of| of.state).or(seen.contains(&job.id).then_some(Belonging::Seen));
+            next_due_at(state, dropped.contains(&job.id), rule.settings(), at)
+        };
+        self.settle(batch, at, due).await
+    }
+
+    fn count(&self, judged: &[(Judgement, AccountFacts)]) {
+        let of = |state: Belonging| judged.iter().filter(|(of, _)| of.decision.state == state).count();
+        self.counters.accounts_judged.add(judged.len());
+        self.counters.judged_members.add(of(Belonging::Member));
+        self.counters.judged_outside.add(of(Belonging::Outside));
+    }
+
+    /// Saves the lives of a batch and settles it. `due` gives the next date of an item; `None` ends its life.
+    async fn settle(
+        &self,
+        batch: &Batch,
+        at: Millis,
+        due: impl Fn(&Job) -> Option<Millis>,
+    ) -> Result<BatchOutcome, Outlook> {
+        let lives: Vec<Observation> = batch.jobs.iter().map(|job| life_observation(job, at, due(job))).collect();
+        self.run_with_timeout(self.store.save(&self.namespace, &lives)).await?;
+        let verdict = |job: &Job| match due(job) {
+            Some(due) => Verdict::Reschedule { lane: judged_lane(), due: Due::At(due) },
+            None => Verdict::Finish,
+        };
+        let verdicts = batch.jobs.iter().map(|job| (job.clone(), verdict(job))).collect();
+        Ok(BatchOutcome { verdicts, ..BatchOutcome::default() })
+    }
+}
+
+/// A decision by a person overrides the rule.
+fn wanted_collection((judgement, facts): &(Judgement, AccountFacts)) -> (String, WantedCollection) {
+    let state = match facts.state.filter(|_| facts.is_by_hand) {
+        Some(by_hand) => by_hand,
+        None => judgement.decision.state,
+    };
+    let wants_posts = judgement.wants_posts && !facts.is_by_hand;
+    (facts.account.clone(), WantedCollection { state, has_no_profile: facts.profile.is_none(), wants_posts })
+}
+
+fn next_due_at(state: Option<Belonging>, is_dropped: bool, settings: &CommunitySettings, at: Millis) -> Option<Millis> {
+    let again = millis(settings.judge_again);
+    let delay = match state? {
+        Belonging::Seen => ADMISSION_MS.min(again),
+        Belonging::Candidate => EVIDENCE_MS.min(again),
+        _ if is_dropped => UNDER_WAY_MS.min(again),
+        _ => again,
+    };
+    Some(at.saturating_add(delay))
+}
+
+/// Observation that stores the time of the next judgement, or the end of the item (`next_due` is `None`).
+fn life_observation(job: &Job, at: Millis, next_due: Option<Millis>) -> Observation {
+    let state = if next_due.is_some() { ItemState::Live } else { ItemState::Ended };
+    Observation::new(&job.id, at, Finding::Found(Tweet::without_object(&job.id)), state, next_due)
+}

@@ -1,0 +1,178 @@
+//! Media of posts: fetches each picture, video and sound once, and stores it by the hash of its bytes.
+//!
+//! ```text
+//!   posts ─ media of found ones ([`media_receiver`]) ─▶ fresh ─▶ fetch ─▶ stored, gone or refused: ended
+//!                                                  └──▶ retry ⟲ later each time, given up after a while
+//! ```
+//!
+//! The hosts set the pace ([`hosts`]), not a quota. Strangers choose addresses ([`addresses`]) and bytes ([`fetch`], [`file_type`]).
+
+pub mod addresses;
+#[cfg(feature = "s3")]
+pub mod bucket;
+pub mod counters;
+pub mod fetch;
+pub mod file_type;
+pub mod files;
+pub mod handler;
+pub mod hash;
+pub mod hosts;
+pub mod media_receiver;
+pub mod partial_files;
+pub mod removal;
+pub mod schedule;
+pub mod storage;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use async_trait::async_trait;
+
+use self::addresses::PrivateHosts;
+use self::counters::FetchCounters;
+use self::fetch::{Fetcher, Limits};
+use self::files::{FileStorage, Folder};
+use self::handler::{MediaHandler, RetryLimits};
+use self::hosts::{HostLimiter, Politeness};
+use self::media_receiver::MediaReceiver;
+use self::partial_files::{PartialFiles, unusable_folder_message};
+use self::removal::UnusedMediaRemoval;
+use self::schedule::FreshFirstSchedule;
+use self::storage::MediaStorage;
+use super::kind::{ItemWords, OpenContext, OpenPipeline, PipelineHandler, PipelineKind};
+use crate::config::{BadConfig, MediaSettings, Settings};
+use crate::pipelines::refresh::Receiver;
+use engine::base::clock::Millis;
+use engine::base::supervise::BackgroundTask;
+use engine::schedule::{Schedule, Schedules};
+use networks::model::pipeline_id::PipelineId;
+use networks::providers::lookup::{Capabilities, Charge};
+use networks::providers::registry;
+use store::export::{self, Table};
+use store::{Database, Store};
+
+pub const MEDIA: &str = "media";
+/// The files of a batch are fetched at the same time.
+const CAPABILITIES: Capabilities = Capabilities { batch_limit: 16, charge: Charge::Nothing, endpoint: MEDIA };
+
+/// One pipeline for each provider in the settings, if `media.collect` is on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Media;
+
+#[async_trait]
+impl PipelineKind for Media {
+    fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
+        if !settings.media.collect {
+            return Ok(Vec::new());
+        }
+        settings.media.wanted_kinds()?;
+        private_hosts(&settings.media)?;
+        Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, MEDIA)).collect())
+    }
+
+    fn words(&self) -> ItemWords {
+        ItemWords::MEDIA
+    }
+
+    fn capabilities(&self, _: &PipelineId) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn schedule(&self, _: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
+        Arc::new(FreshFirstSchedule { first_delay: settings.media.retry })
+    }
+
+    /// A file is removed with the posts that show it.
+    fn notices_deletions(&self) -> bool {
+        false
+    }
+
+    fn date_of(&self, _: &PipelineId, _: &str) -> Result<Option<Millis>, String> {
+        Ok(None)
+    }
+
+    fn receiver(&self, of: &PipelineId, _: Arc<dyn Schedules>, store: Arc<dyn Store>) -> Option<Arc<dyn Receiver>> {
+        Some(Arc::new(MediaReceiver { namespace: of.to_string(), store }))
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        export::MEDIA
+    }
+
+    fn check(&self, _: &PipelineId, settings: &Settings) -> Result<()> {
+        settings.media.wanted_kinds()?;
+        private_hosts(&settings.media)?;
+        open_storage(&settings.media)?;
+        Ok(())
+    }
+
+    async fn open(&self, opening: OpenContext) -> Result<OpenPipeline> {
+        let OpenContext { id, settings, queue, worker, database: Database { store, .. }, metrics, stop, .. } = opening;
+        let media = &settings.media;
+        let used = u64::try_from(store.media_bytes().await?).unwrap_or(0);
+        let parts = PartialFiles::new(&media.folder, media.max_disk_bytes, used);
+        if let Err(error) = parts.prepare() {
+            // Each batch tries again, and its health shows the same.
+            tracing::warn!(folder = %media.folder.display(), "{}", unusable_folder_message(&error));
+        }
+        let storage = Arc::new(MediaStorage { parts, files: open_storage(media)?, store: store.clone() });
+        let (namespace, counters) = (id.to_string(), Arc::<FetchCounters>::default());
+        metrics.add_counters(&namespace, counters.clone());
+        let limits = Limits {
+            max_bytes: media.max_bytes,
+            stall: media.stall,
+            connect: settings.lookup.connect_timeout,
+            proxy: settings.lookup.proxy()?,
+        };
+        let politeness =
+            Politeness { per_host: media.per_host, first_pause: media.retry, longest_pause: media.longest_retry };
+        let fetcher = Fetcher::new(private_hosts(media)?, limits, HostLimiter::new(politeness), storage.clone());
+        let removal = UnusedMediaRemoval {
+            namespace: namespace.clone(),
+            posts: PipelineId::posts(&id.provider).to_string(),
+            queue,
+            worker,
+            storage,
+            store: store.clone(),
+            counters: counters.clone(),
+        };
+        let handler = MediaHandler {
+            namespace,
+            fetcher: Arc::new(fetcher.map_err(BadConfig)?),
+            smaller: registry::smaller_pictures(&id.provider),
+            store,
+            retrying: RetryLimits {
+                first_delay: media.retry,
+                longest_delay: media.longest_retry,
+                give_up_after: media.give_up_after,
+            },
+            save_timeout: settings.updater.save_timeout,
+            max_deliveries: settings.updater.max_deliveries,
+            counters,
+            metrics,
+        };
+        let beside = Some(BackgroundTask::with_state("removal", removal, UnusedMediaRemoval::run, &stop));
+        Ok(OpenPipeline { work: PipelineHandler::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
+    }
+}
+
+fn open_storage(settings: &MediaSettings) -> Result<Arc<dyn FileStorage>, BadConfig> {
+    match settings.bucket()? {
+        None => Ok(Arc::new(Folder::new(&settings.folder))),
+        #[cfg(feature = "s3")]
+        Some(bucket) => {
+            let bucket = bucket::Bucket::new(&bucket, settings.stall);
+            bucket.map(|bucket| Arc::new(bucket) as Arc<dyn FileStorage>).map_err(|why| BadConfig(format!("media.store: {why}")))
+        }
+        #[cfg(not(feature = "s3"))]
+        Some(_) => Err(BadConfig(
+            "media.store: this program was built without S3: build it with `cargo build --release --features s3`, or leave \
+             media.store empty for media.folder"
+                .to_owned(),
+        )),
+    }
+}
+
+fn private_hosts(settings: &MediaSettings) -> Result<PrivateHosts, BadConfig> {
+    settings.private_hosts.parse().map_err(|why| BadConfig(format!("media.private_hosts: {why}")))
+}

@@ -1,0 +1,212 @@
+//! Repeated reads of the timelines of followed accounts, each when its account probably has new posts.
+//!
+//! ```text
+//!   accounts follow ─▶ first ─▶ visit ([`handler`]): page by page, all posts go to the posts' pipeline
+//!                       ▲          └─▶ the rhythm learns when there were posts ─▶ due at the next visit (engine::schedule::visits)
+//!   a lookup shows more posts ([`post_count_receiver`]) ─▶ due at once
+//! ```
+//!
+//! [`timelines`](super::timelines) has paging, positions and gaps. The store has the followed accounts and their parts
+//! ([`FollowList`](store::FollowList)).
+
+pub mod divide;
+pub mod evidence_sender;
+pub mod follow;
+pub mod handler;
+pub mod post_count_receiver;
+pub mod summary;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use async_trait::async_trait;
+
+use self::evidence_sender::EvidenceSender;
+use self::handler::{AccountTimelineBuilder, Visitor};
+use self::post_count_receiver::PostCountReceiver;
+use super::apis::open_api;
+use super::kind::{ItemWords, OpenContext, OpenPipeline, PipelineHandler, PipelineKind};
+use super::timelines::counters::PollCounters;
+use super::timelines::reader::{Reader, SharedState};
+use crate::config::{BadConfig, Settings};
+use crate::pipelines::refresh::{FanOutTarget, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
+use engine::base::clock::{self, Millis};
+use engine::lane::Lane;
+use engine::schedule::visits::coefficients::Coefficients;
+use engine::schedule::visits::{Options, Policy, Visits};
+use engine::schedule::{Schedule, Schedules};
+use networks::model::pipeline_id::{COMMUNITY, Kind, POSTS, PROFILES, PipelineId};
+use networks::model::provider::Provider;
+use networks::providers::lookup::Capabilities;
+use networks::providers::registry;
+use store::{Database, Part, Store};
+
+pub const VISITS: &str = "visits";
+
+/// One pipeline for each provider in the settings and each part, if `visits.collect` is on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AccountVisits;
+
+/// Pipeline of a part of a provider's followed accounts. The first one has the plain name.
+#[must_use]
+pub fn visits_pipeline(provider: &Provider, part: Part) -> PipelineId {
+    let partition = (part > 0).then(|| format!("p{part}"));
+    PipelineId { partition, ..PipelineId::items(provider, VISITS) }
+}
+
+#[must_use]
+pub fn pipeline_part(pipeline: &PipelineId) -> Part {
+    let number = pipeline.partition.as_deref().and_then(|part| part.strip_prefix('p'));
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[must_use]
+pub fn is_visits_namespace(namespace: &str) -> bool {
+    PipelineId::holds_items(namespace, VISITS)
+}
+
+#[async_trait]
+impl PipelineKind for AccountVisits {
+    fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
+        if !settings.visits.collect {
+            return Ok(Vec::new());
+        }
+        settings.visits.options()?;
+        let (providers, parts) = (settings.providers()?, settings.visits.parts_here()?);
+        let of = |provider: &Provider| {
+            parts.iter().map(|part| visits_pipeline(provider, Part::from(*part))).collect::<Vec<_>>()
+        };
+        Ok(providers.iter().flat_map(of).collect())
+    }
+
+    fn words(&self) -> ItemWords {
+        ItemWords::FOLLOWED
+    }
+
+    fn capabilities(&self, of: &PipelineId) -> Capabilities {
+        registry::account_timelines(&of.provider).capabilities
+    }
+
+    fn schedule(&self, _: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
+        Arc::new(schedule(settings))
+    }
+
+    /// Long enough for further pages.
+    fn lease(&self, settings: &Settings) -> Duration {
+        settings.updater.lease.max(settings.timeline_lease())
+    }
+
+    fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
+        UnavailableSettings {
+            lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).with_tier(1),
+            confirmed_after: clock::millis(settings.updater.unavailable_after),
+            limit: u32::MAX,
+            after: Millis::MAX,
+            confirm: None,
+            forget: false,
+        }
+    }
+
+    /// A timeline shows only new posts.
+    fn notices_deletions(&self) -> bool {
+        false
+    }
+
+    fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
+        (registry::accounts(&of.provider).date_of)(id).map(|_| None)
+    }
+
+    fn fan_out_kinds(&self, settings: &Settings) -> Vec<&'static str> {
+        std::iter::once(POSTS).chain(settings.has_communities().then_some(COMMUNITY)).collect()
+    }
+
+    fn receiver(
+        &self,
+        of: &PipelineId,
+        schedule: Arc<dyn Schedules>,
+        store: Arc<dyn Store>,
+    ) -> Option<Arc<dyn Receiver>> {
+        Some(Arc::new(PostCountReceiver { namespace: of.to_string(), schedule, store }))
+    }
+
+    fn check(&self, of: &PipelineId, settings: &Settings) -> Result<()> {
+        Coefficients::embedded()?;
+        AccountTimelineBuilder::open(settings, &of.provider).map(drop)
+    }
+
+    async fn open(&self, opening: OpenContext) -> Result<OpenPipeline> {
+        let OpenContext { id, settings, database, credentials, metrics, unavailable, fan_out, .. } = opening;
+        let Database { store, positions, followed, .. } = database;
+        let capabilities = self.capabilities(&id);
+        let accounts = AccountTimelineBuilder::open(&settings, &id.provider)?;
+        let (posts, communities): (Vec<FanOutTarget>, Vec<FanOutTarget>) =
+            fan_out.into_iter().partition(|target| target.id().kind == Kind::Posts);
+        let Some(posts) = posts.first() else {
+            return Err(BadConfig("visits.collect: the settings have no pipeline for the posts".to_owned()).into());
+        };
+        let (namespace, polls) = (id.to_string(), Arc::<PollCounters>::default());
+        metrics.add_counters(&namespace, polls.clone());
+        let reader = Reader {
+            // Positions belong to an account, in any part.
+            namespace: visits_pipeline(&id.provider, 0).to_string(),
+            endpoint: capabilities.endpoint,
+            pages: settings.visits.pages,
+            starter: posts.starter().clone(),
+            way: "visit",
+            stores_old: true,
+            positions,
+            credentials,
+            call_timeout: settings.lookup.timeout,
+            save_timeout: settings.updater.save_timeout,
+            longest: settings.visits.longest,
+            metrics: metrics.clone(),
+            polls,
+            shared_state: SharedState::new([visits_pipeline(&id.provider, 0).to_string()]),
+        };
+        let evidence_sender = (!communities.is_empty()).then(|| EvidenceSender {
+            profiles: PipelineId::items(&id.provider, PROFILES).to_string(),
+            people: registry::people(&id.provider),
+            targets: communities,
+            store: store.clone(),
+            save_timeout: settings.updater.save_timeout,
+            metrics,
+        });
+        let handler = Visitor {
+            namespace,
+            part: pipeline_part(&id),
+            reader,
+            accounts,
+            store,
+            followed,
+            schedule: opening.schedule,
+            rules: settings.visits.options()?.classes,
+            unavailable,
+            shortest: settings.visits.shortest,
+            max_deliveries: settings.updater.max_deliveries,
+            evidence_sender,
+        };
+        Ok(OpenPipeline { work: PipelineHandler::Metered(Arc::new(handler)), capabilities, beside: None })
+    }
+}
+
+fn schedule(settings: &Settings) -> Visits {
+    let options = settings.visits.options().unwrap_or_default();
+    match Coefficients::embedded() {
+        Ok(coefficients) => Visits::new(options, Arc::new(coefficients)),
+        Err(why) => {
+            tracing::error!(error = %why, "visits: no coefficients; all accounts are visited equally often");
+            Visits::new(Options { policy: Policy::RoundRobin, ..options }, Arc::default())
+        }
+    }
+}
+
+impl AccountTimelineBuilder {
+    pub fn open(settings: &Settings, provider: &Provider) -> Result<Self> {
+        let kinds = registry::source_kinds(provider);
+        let fields = settings.x_fields()?;
+        let k = settings.poll.out_of_order.max(kinds.out_of_order);
+        let build = open_api(settings, provider, |http, address| (kinds.open)(http, address, fields))?;
+        Ok(Self { provider: provider.clone(), build, k })
+    }
+}

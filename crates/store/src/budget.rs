@@ -1,0 +1,48 @@
+use async_trait::async_trait;
+
+use super::Result;
+use engine::base::clock::Millis;
+
+/// Corrections of a budget, and the queue's counts from which the next day is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, sqlx_macros::FromRow)]
+pub struct BudgetCorrections {
+    /// Time of the last correction, ms since the epoch.
+    #[sqlx(rename = "corrected_at")]
+    pub at: Millis,
+    /// Factor on the price of a call.
+    pub price: f64,
+    /// Events of the average item, as a multiple of the model's.
+    pub level: f64,
+    /// The queue's count at that time: demanded calls.
+    pub calls: f64,
+    /// Calls that the age table would have made.
+    pub table_calls: f64,
+    pub events: f64,
+    pub average_events: f64,
+}
+
+/// Stored corrections, for use after a restart. Errors are those of [`Lifecycle`](super::Lifecycle).
+#[async_trait]
+pub trait Budgets: Send + Sync + std::fmt::Debug {
+    async fn corrections(&self, namespace: &str) -> Result<Option<BudgetCorrections>>;
+
+    /// Replaces the corrections if they are still those made at `before` (`None`: none); returns true if it did. Of
+    /// several processes that correct at once, one succeeds.
+    async fn replace_corrections(
+        &self,
+        namespace: &str,
+        before: Option<Millis>,
+        learnt: &BudgetCorrections,
+    ) -> Result<bool>;
+}
+
+pub(super) const LEARNT: &str = "SELECT corrected_at, price, level, calls, table_calls, events, average_events \
+     FROM schedule_budget WHERE namespace = $1";
+
+pub(super) const LEARN: &str = "INSERT INTO schedule_budget \
+     (namespace, corrected_at, price, level, calls, table_calls, events, average_events) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+     ON CONFLICT (namespace) DO UPDATE SET corrected_at = excluded.corrected_at, price = excluded.price, \
+     level = excluded.level, calls = excluded.calls, table_calls = excluded.table_calls, events = excluded.events, \
+     average_events = excluded.average_events \
+     WHERE schedule_budget.corrected_at = $9 RETURNING corrected_at";
