@@ -3,14 +3,16 @@
 //! A worker serves one pipeline, so no pipeline waits for another. It runs one loop per batch that may be in flight. The loops
 //! take turns to claim: an idle worker asks the queue once per wait, and in an outage it sends one probe per backoff step.
 
+mod handler;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
+pub use self::handler::{BatchOutcome, Handler, HandlerKind, Outlook, UnmeteredHandler};
 use crate::base::call_error::ErrorKind;
 use crate::base::clock::{self, FURTHEST_AHEAD_MS, Millis, Stopwatch};
 use crate::base::failpoint;
@@ -42,67 +44,6 @@ const BACKLOG_SHARE: u32 = 50;
 
 /// Permits for batches in flight. There are fewer loops than permits, so a batch waits only for an isolated batch, which takes all.
 const IN_FLIGHT_LIMIT: u32 = 1 << 20;
-
-/// Handles the batches of a pipeline with metered calls: each batch brings a permit.
-#[async_trait]
-pub trait Handler: Send + Sync {
-    fn endpoint(&self) -> &'static str;
-
-    /// Handles a batch. It must end well before the lease, even if services hang. It may be dropped at any await, and is then repeated.
-    async fn handle(&self, batch: &Batch, permit: Permit) -> BatchOutcome;
-
-    /// The result for a dropped batch: by default its jobs are released, uncounted. A handler that may leave jobs half done counts
-    /// a delivery instead.
-    fn handle_abandoned(&self, batch: &Batch) -> BatchOutcome {
-        BatchOutcome::released(batch, Outlook::Unchanged)
-    }
-}
-
-/// Handles the batches of a pipeline without a quota: the worker acquires no permit.
-#[async_trait]
-pub trait UnmeteredHandler: Send + Sync {
-    async fn handle(&self, batch: &Batch) -> BatchOutcome;
-}
-
-#[derive(Clone)]
-pub enum HandlerKind {
-    /// The worker acquires a permit of these credentials for the handler's endpoint before it claims.
-    Metered(Arc<dyn Handler>, Arc<Credentials>),
-    /// The worker claims without a permit, even while every quota is used up.
-    Unmetered(Arc<dyn UnmeteredHandler>),
-}
-
-/// The result of a batch. Jobs in neither list stay leased until the lease ends.
-#[derive(Debug, Default)]
-pub struct BatchOutcome {
-    pub verdicts: Vec<(Job, Verdict)>,
-    /// Jobs to release at once, uncounted.
-    pub release: Vec<Job>,
-    /// Counters to add to the namespace's in the same step as the verdicts, if one of them is applied.
-    pub tally: Vec<(&'static str, i64)>,
-    pub outlook: Outlook,
-}
-
-/// State of the services after a batch; it decides whether the worker backs off.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub enum Outlook {
-    #[default]
-    Fine,
-    /// No fault of the services, and no sign that they work either, for example without quota.
-    Unchanged,
-    /// A service is down: back off.
-    Outage(String),
-    /// The pipeline can never work: stop the process with this message.
-    Stop(String),
-}
-
-impl BatchOutcome {
-    /// Releases the whole batch, uncounted.
-    #[must_use]
-    pub fn released(batch: &Batch, outlook: Outlook) -> Self {
-        Self { release: batch.jobs.clone(), outlook, ..Self::default() }
-    }
-}
 
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimSettings {
@@ -609,15 +550,6 @@ impl Worker {
             );
         }
         sum
-    }
-}
-
-impl HandlerKind {
-    fn handle_abandoned(&self, batch: &Batch) -> BatchOutcome {
-        match self {
-            Self::Metered(handler, _) => handler.handle_abandoned(batch),
-            Self::Unmetered(_) => BatchOutcome::released(batch, Outlook::Unchanged),
-        }
     }
 }
 

@@ -2,11 +2,14 @@
 //!
 //! A faulty API may leave out handles without a reason, so a handle that is left out is requested a second time.
 
+mod results;
+
 use std::collections::HashSet;
 use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use self::results::HandleResults;
 use crate::ingest::{AccountLine, AccountReader};
 use crate::pipelines::blame::{Blame, Evidence, Refusal, Testimony, acquire_witness_permit, park_after_witness};
 use engine::base::clock::{self, Stopwatch};
@@ -116,20 +119,6 @@ struct PendingRequests {
     parts: Vec<Vec<HandleLine>>,
     retry: Retry,
     useless_credentials: HashSet<String>,
-}
-
-#[derive(Default)]
-struct HandleResults {
-    found: Vec<ResolvedAccount>,
-    refused: Vec<(u64, String)>,
-    /// Handles refused one by one since the last answer: only another answer shows that they are to blame.
-    refused_in_a_row: Vec<(HandleLine, String)>,
-    /// Handles without an account and without a reason.
-    unconfirmed: Vec<(HandleLine, String)>,
-    is_second_request: bool,
-    /// The caller stores unconfirmed handles for a later request.
-    is_stored: bool,
-    evidence: Evidence,
 }
 
 impl Resolver<'_> {
@@ -528,47 +517,6 @@ fn handles(part: &[HandleLine]) -> Vec<String> {
 fn found_handles<'a>(handles: &'a [String], answer: &'a Answer<Account>) -> impl Iterator<Item = &'a str> {
     let is_found = |(_, outcome): &(&String, &Outcome<Account>)| matches!(outcome, Outcome::Found(_));
     handles.iter().zip(&answer.outcomes).filter(is_found).map(|(handle, _)| handle.as_str())
-}
-
-impl HandleResults {
-    fn is_complete(&self) -> bool {
-        self.is_stored || self.unconfirmed.is_empty() && (self.is_second_request || self.refused_in_a_row.is_empty())
-    }
-
-    fn record_answer(&mut self, asked: Vec<HandleLine>, answer: Answer<Account>) {
-        self.refused.extend(self.refused_in_a_row.drain(..).map(|(one, why)| (one.line, why)));
-        for (one, outcome) in asked.into_iter().zip(answer.outcomes) {
-            let line = one.line;
-            match outcome {
-                Outcome::Found(account) | Outcome::Emptied(account, _) => {
-                    let id = account.id.clone();
-                    self.found.push(ResolvedAccount { line, id, account: Some(Box::new(account)) });
-                }
-                Outcome::Unavailable => self.add_unconfirmed(
-                    one,
-                    "no account is returned for the handle: it does not exist, is suspended or deactivated, or is \
-                     unknown to this server",
-                ),
-                Outcome::Absent(Absence::NotFound | Absence::Deleted) => {
-                    self.refuse(line, "there is no account with this handle")
-                }
-                Outcome::Absent(Absence::Deactivated) => self.refuse(line, "the account is deactivated"),
-                Outcome::Absent(Absence::Suspended) => self.refuse(line, "the account is suspended"),
-                Outcome::Absent(Absence::Protected) => {
-                    self.refuse(line, "the account may not be seen by this credential")
-                }
-                Outcome::Broken(why) => self.add_unconfirmed(one, &format!("the account cannot be read: {why}")),
-            }
-        }
-    }
-
-    fn add_unconfirmed(&mut self, one: HandleLine, why: &str) {
-        if self.is_second_request { self.refuse(one.line, why) } else { self.unconfirmed.push((one, why.to_owned())) }
-    }
-
-    fn refuse(&mut self, line: u64, why: &str) {
-        self.refused.push((line, why.to_owned()));
-    }
 }
 
 /// Splits handles into those that `is_in_budget` has true for, and the others.

@@ -4,20 +4,24 @@
 //! alone. Each further call takes its own permit, without waiting; ids without a permit go back unchanged.
 
 mod explain;
+mod failure_tracker;
+mod part;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
 
+pub use self::failure_tracker::FailureTracker;
+use self::part::BatchPart;
 use super::judge::Item;
-use crate::pipelines::blame::{Blame, Evidence, Refusal, Testimony, acquire_witness_permit, park_after_witness};
+use crate::pipelines::blame::{Blame, Refusal, Testimony, acquire_witness_permit, park_after_witness};
 use engine::base::call_error::ErrorKind;
 use engine::base::clock::{self, Millis, Stopwatch};
 use engine::base::failpoint;
-use engine::base::log_throttle::{LogThrottle, escape_id};
+use engine::base::log_throttle::escape_id;
 use engine::base::random;
 use engine::base::task;
 use engine::error_log::ErrorPlace;
@@ -33,9 +37,6 @@ use networks::providers::metered::{CallReport, make_metered_call};
 const REFUSED_IN_A_ROW: u32 = 8;
 /// Calls without an answer for the same ids before they go back: a correction of the clock, and a few credentials.
 const MAX_TRIES: usize = 8;
-
-/// Maximum remembered suspects, far above need: some never come again.
-const MAX_SUSPECTS: usize = 100_000;
 
 /// Version to request, by the id of the post.
 pub(super) type Versions = HashMap<String, String>;
@@ -79,82 +80,6 @@ impl<T> RequestReport<T> {
 
     fn ids(&self, jobs: &[Job]) -> Vec<String> {
         jobs.iter().map(|job| self.versions.get(&job.id).unwrap_or(&job.id).clone()).collect()
-    }
-}
-
-#[derive(Default)]
-struct BatchPart {
-    jobs: Vec<Job>,
-    tries: usize,
-    /// Calls for some of them failed at least twice before.
-    failed_before: bool,
-}
-
-impl BatchPart {
-    /// Splits it in half, in random order, so that the same bad ids do not use up all tries; no half exceeds `limit`, that of a call.
-    fn halve(mut self, limit: usize, parts: &mut Vec<BatchPart>) {
-        if self.jobs.len() > 2 * limit {
-            parts.extend(self.split(limit));
-            return;
-        }
-        let jobs = self.jobs.split_off(self.jobs.len() / 2);
-        let second = BatchPart { jobs, failed_before: self.failed_before, ..BatchPart::default() };
-        let first = BatchPart { jobs: self.jobs, failed_before: self.failed_before, ..BatchPart::default() };
-        parts.extend(if random::fraction() < 0.5 { [first, second] } else { [second, first] });
-    }
-
-    fn split(self, limit: usize) -> impl Iterator<Item = BatchPart> {
-        let BatchPart { mut jobs, tries, failed_before } = self;
-        std::iter::from_fn(move || {
-            let rest = jobs.split_off(limit.max(1).min(jobs.len()));
-            let jobs = std::mem::replace(&mut jobs, rest);
-            (!jobs.is_empty()).then_some(BatchPart { jobs, tries, failed_before })
-        })
-    }
-}
-
-/// Failures of ids at the provider, in this process's memory only: a lost one costs a repeated call.
-#[derive(Debug, Default)]
-pub struct FailureTracker {
-    /// Failed calls by id, until it is answered.
-    failed: Mutex<HashMap<String, u32>>,
-    /// True if a call was answered since the last blame of a separate job: the API does not refuse all.
-    others_answered: AtomicBool,
-    evidence: Evidence,
-    /// Rate limits of log lines: unrequested objects, answers under another id, and ids that the API refuses alone.
-    unrequested_log: LogThrottle,
-    other_id_log: LogThrottle,
-    hidden_log: LogThrottle,
-}
-
-impl FailureTracker {
-    fn record_failure(&self, jobs: &[Job]) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if failed.len() > MAX_SUSPECTS {
-            failed.clear();
-        }
-        for job in jobs {
-            *failed.entry(job.id.clone()).or_default() += 1;
-        }
-    }
-
-    fn failure_counts(&self, jobs: &[Job]) -> Vec<u32> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.iter().map(|job| failed.get(&job.id).copied().unwrap_or(0)).collect()
-    }
-
-    /// Returns true if at least two calls failed for each of them: one failure may be temporary.
-    fn are_suspects(&self, jobs: &[Job]) -> bool {
-        self.failure_counts(jobs).iter().all(|times| *times > 1)
-    }
-
-    fn clear_failures(&self, jobs: &[Job]) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if !failed.is_empty() {
-            for job in jobs {
-                failed.remove(&job.id);
-            }
-        }
     }
 }
 
