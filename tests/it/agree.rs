@@ -23,17 +23,24 @@ const CONTRIBUTING: &str = include_str!("../../CONTRIBUTING.md");
 const KEYS: &str = include_str!("../../crates/engine/src/queue/keys.rs");
 const LIB: &str = include_str!("../../src/lib.rs");
 
-/// README and the pages in docs/, by their paths.
+/// Folder of the pages for contributors.
+const INTERNALS: &str = "docs/internals";
+
+/// README and the pages in docs/ and docs/internals/, by their paths.
 fn documents() -> BTreeMap<String, String> {
     let mut documents: BTreeMap<_, _> =
         ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|path| (path.to_owned(), read(path))).into();
-    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") {
-            documents.insert(format!("docs/{name}"), read(&format!("docs/{name}")));
-        }
-    }
+    documents.extend(pages("docs"));
+    documents.extend(pages(INTERNALS));
     documents
+}
+
+/// Pages of a folder, by their paths.
+fn pages(folder: &str) -> BTreeMap<String, String> {
+    let names = std::fs::read_dir(root().join(folder)).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let paths = names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}"));
+    paths.map(|path| (path.clone(), read(&path))).collect()
 }
 
 fn root() -> &'static Path {

@@ -1,6 +1,9 @@
-//! The way of a tweet through the code is the code's.
+//! The way of a post through the code is the code's.
 
 use super::*;
+
+/// The page that follows a post through the functions.
+const LIFE: &str = "docs/internals/life-of-a-post.md";
 
 /// Whether a file defines that function or type, or says what a type does.
 fn defines(text: &str, name: &str) -> bool {
@@ -14,8 +17,7 @@ fn defines(text: &str, name: &str) -> bool {
 /// Each path exists, and each `Type::function` is in a file that its step names.
 #[test]
 fn each_step_names_files_and_functions_that_are_there() {
-    let document = read("docs/architecture.md");
-    let way = document.split_once("## One tweet's way\n").unwrap().1.split("\n## ").next().unwrap();
+    let way = read(LIFE);
     let (mut files, mut functions) = (0, 0);
     let steps = way.split("\n").fold(vec![String::new()], |mut steps, line| {
         if line.starts_with(|c: char| c.is_ascii_digit()) {
@@ -39,18 +41,21 @@ fn each_step_names_files_and_functions_that_are_there() {
         }
     }
     assert!(files > 25 && functions > 25, "{files} files, {functions} functions");
-    // And everywhere else on the page.
-    for word in quoted(&document).filter(|word| word.starts_with("src/") || word.starts_with("crates/")) {
-        let place = root().join(word.trim_end_matches('/'));
-        assert!(place.exists(), "{word}");
+    // And everywhere else on the pages for contributors.
+    let mut documents = pages(INTERNALS);
+    documents.insert("docs/architecture.md".to_owned(), read("docs/architecture.md"));
+    for (page, document) in &documents {
+        for word in quoted(document).filter(|word| word.starts_with("src/") || word.starts_with("crates/")) {
+            let place = root().join(word.trim_end_matches('/'));
+            assert!(place.exists(), "{page}: {word}");
+        }
     }
 }
 
 /// A point at which tests kill the process is told where it is, and none is left out.
 #[test]
 fn each_crash_point_is_told() {
-    let document = read("docs/architecture.md");
-    let way = document.split_once("## One tweet's way\n").unwrap().1.split("\n## ").next().unwrap();
+    let way = read(LIFE);
     let places = read("crates/engine/src/base/failpoint.rs");
     let points = places.split_once("POINTS: &[&str] = &[").unwrap().1.split("];").next().unwrap();
     for point in points.split('"').skip(1).step_by(2) {

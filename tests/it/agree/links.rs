@@ -38,10 +38,16 @@ fn links_lead_somewhere() {
     assert!(followed > 30, "{followed}");
 }
 
-/// Each page can be found from the first one.
+/// README links each page of docs/ and the index of docs/internals/, which links each page there.
 #[test]
 fn the_readme_leads_to_every_page() {
-    for page in documents().keys().filter(|page| page.starts_with("docs/")) {
+    let index = format!("{INTERNALS}/README.md");
+    for page in pages("docs").keys().chain([&index]) {
         assert!(README.contains(&format!("({page}")), "{page} is not in the README");
+    }
+    let internals = pages(INTERNALS);
+    for page in internals.keys().filter(|page| **page != index) {
+        let name = page.rsplit('/').next().unwrap();
+        assert!(internals[&index].contains(&format!("({name})")), "{page} is not in {index}");
     }
 }

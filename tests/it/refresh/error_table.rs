@@ -1,4 +1,4 @@
-//! Errors are decisions: every answer in the table of docs/architecture.md, given by the simulated API,
+//! Errors are decisions: every answer in the table of docs/internals/answers.md, given by the simulated API,
 //! with what became of the batch, of the credential and of the next call. The table is read, so a row
 //! that says otherwise fails here, and so does an answer that only one of the two knows.
 
@@ -19,7 +19,7 @@ use self::answers::{APP, Answer, Given, TOKENS, answers, code, page};
 use crate::support::postgres;
 use crate::support::rig::{Backends, DAY, Rig, Round, Setup};
 
-const ARCHITECTURE: &str = include_str!("../../../docs/architecture.md");
+const ANSWERS: &str = include_str!("../../../docs/internals/answers.md");
 
 /// A row of the table, in its words.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ struct Decision {
 
 /// The table of the document: each answer with its row.
 fn documented() -> BTreeMap<&'static str, Decision> {
-    let section = ARCHITECTURE.split_once("## What each answer leads to").expect("the section").1;
+    let section = ANSWERS.split_once("## Result of each answer").expect("the section").1;
     let rows = section.lines().skip_while(|line| !line.starts_with("|--")).skip(1);
     let mut documented = BTreeMap::new();
     for row in rows.take_while(|line| line.starts_with('|')) {
