@@ -5,6 +5,7 @@ mod fields;
 mod flow;
 mod links;
 mod settings;
+mod sizes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
