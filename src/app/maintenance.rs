@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::heartbeat::HEARTBEAT_INTERVAL;
-use crate::ops::prune::{PruneReport, expiry_rules, prune};
+use crate::data::prune::{PruneReport, expiry_rules, prune};
 use collect::ingest::{LivingState, Moment, Rebuild, Refresh, RefreshFilter};
 use collect::pipelines::refresh::mass_miss_alert::{self, MassMissAlert, last_alert};
 use engine::base::clock::{self, Millis};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::{MonitoredPipeline, SharedServices};
-use crate::ops::dead::DeadItems;
+use crate::data::dead::DeadItems;
 use collect::config::Settings;
 use collect::ingest::{Rebuild, Starter};
 use collect::pipelines::kind::{ReceiverContext, RegisteredPipeline};

@@ -11,11 +11,8 @@
 //! The role `starter` adds routes of its own. [`Server`] stops in two steps: it accepts no more requests, then finishes the current ones.
 
 mod cached_sources;
-pub mod dead;
-pub mod export;
 mod exposition;
 mod figure_settings;
-pub mod forget;
 mod freshness;
 mod headline;
 mod metrics_format;
@@ -23,7 +20,6 @@ mod pace;
 mod page;
 mod probe;
 mod probes;
-pub mod prune;
 mod recent_counts;
 pub mod report;
 mod server;
@@ -31,7 +27,6 @@ mod slow_query;
 mod snapshot;
 mod snapshot_reader;
 mod store_access;
-pub mod train;
 mod whole_queue;
 
 pub use self::exposition::{base_registry, pipeline_registry};

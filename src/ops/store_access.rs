@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::snapshot_reader::OpenedStore;
-use crate::ops::dead::DeadItems;
+use crate::data::dead::DeadItems;
 use engine::base::reload::Reloadable;
 
 /// Maximum wait for the store at the start. Other figures wait for it.

@@ -10,13 +10,13 @@ use tempfile::TempDir;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
+use twitter_updater::data::dead::{DeadAction, DeadItems};
 use twitter_updater::engine::queue::{
     Claim, EmbeddedQueue, Lane, NewJob, Place, Queue, RedisQueue, ScheduleOutcome, Verdict,
 };
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::{LaneChooser, Rebuild, RebuildCounts, Starter};
 use twitter_updater::model::post::{ItemState, TweetId};
-use twitter_updater::ops::dead::{DeadAction, DeadItems};
 use twitter_updater::store::{
     Finding, ListedItem, Listing, NewItem, Observation, PostgresStore, SqliteStore, Store, Way,
 };

@@ -5,7 +5,7 @@ use clap::{ArgGroup, Subcommand};
 
 use super::{Answer, Options, PipelineChoice, distinct, eprint_message, exit, report_refused, write_answer};
 use crate::app::{self, Service};
-use crate::ops::dead::{DeadAction, DeadItems};
+use crate::data::dead::{DeadAction, DeadItems};
 use collect::config::Settings;
 use collect::pipelines::kind::RegisteredPipeline;
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::start::StartedCommand;
 use super::{BadUsage, Options, PipelineChoice, eprint_line, eprint_message};
 use crate::app;
-use crate::ops::export::{CsvStyle, Export, Format, FormatError, GraphFormat, Network};
+use crate::data::export::{CsvStyle, Export, Format, FormatError, GraphFormat, Network};
 use collect::config::Settings;
 use collect::ingest::{Moment, ProgressDisplay};
 use collect::pipelines::kind::RegisteredPipeline;

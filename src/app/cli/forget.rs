@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{BadUsage, Options, eprint_message, exit, write_answer};
 use crate::app::{self, Service};
-use crate::ops::forget::{Forget, ForgetReport, ForgetServices, bearers};
+use crate::data::forget::{Forget, ForgetReport, ForgetServices, bearers};
 use collect::config::{Settings, StoreBackend};
 use collect::ingest::FORGOTTEN;
 use collect::pipelines::handles::ResolvedAccount;

@@ -48,7 +48,7 @@ use self::start::{
     Listen, NeededServices, Options, Patience, PipelineChoice, RoleArguments, duration, warn_of_settings,
 };
 use crate::app::{self, Unavailable};
-use crate::ops::export::FormatError;
+use crate::data::export::FormatError;
 use crate::ops::report::plan::BadTweetsPerDay;
 use collect::config::{BadConfig, BadConfigs};
 use collect::ingest::{EnqueueError, StarterError};

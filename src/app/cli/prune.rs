@@ -7,7 +7,7 @@ use clap::ArgGroup;
 
 use super::{Options, PipelineChoice, write_answer};
 use crate::app::{self, Service};
-use crate::ops::prune::{PruneReport, expiry_rules, prune};
+use crate::data::prune::{PruneReport, expiry_rules, prune};
 use collect::config::Settings;
 use collect::ingest::ProgressDisplay;
 use engine::base::clock::{self, Millis};

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use super::new_file::NewFile;
 use super::{Options, PipelineChoice, write_answer};
 use crate::app;
-use crate::ops::train::Sample;
+use crate::data::train::Sample;
 use collect::ingest::ProgressDisplay;
 use engine::schedule::adaptive::train::Training;
 use store::export::ExportFilter;

@@ -15,7 +15,7 @@ use super::item::{render_object, render_place};
 use super::layout::{Document, empty_notice, problem_notice};
 use super::pages::Page;
 use super::visits;
-use crate::ops::dead::{DeadItems, ItemReport};
+use crate::data::dead::{DeadItems, ItemReport};
 use collect::pipelines::visits::is_visits_namespace;
 use engine::base::clock::{self, Millis};
 use engine::base::humanize::group_digits;

@@ -19,7 +19,7 @@ use super::ids::PostId;
 use super::layout::{Document, problem_notice};
 use super::pages::Page;
 use super::site::Site;
-use crate::ops::dead::{self, DeadItems};
+use crate::data::dead::{self, DeadItems};
 use collect::ingest::{FORGOTTEN, Rebuild, Refresh, Starter, StarterError};
 use collect::pipelines::community::manual_decisions::ManualDecisions;
 use engine::base::clock;

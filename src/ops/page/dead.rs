@@ -19,7 +19,7 @@ use super::layout::{Document, item_link, problem_notice};
 use super::number::Number;
 use super::pages::Page;
 use super::routes::Routes;
-use crate::ops::dead::{ActionCounts, Cursor, DeadAction, DeadItem, DeadItems, DeadPage, reason_filter};
+use crate::data::dead::{ActionCounts, Cursor, DeadAction, DeadItem, DeadItems, DeadPage, reason_filter};
 use collect::ingest::StarterError;
 use collect::pipelines::kind::ItemWords;
 use engine::base::clock;

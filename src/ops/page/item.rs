@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::format::{one_line, relative_time};
 use super::network_object;
-use crate::ops::dead::ItemReport;
+use crate::data::dead::ItemReport;
 use engine::base::clock::Millis;
 use engine::base::humanize::group_digits;
 use engine::queue::Place;

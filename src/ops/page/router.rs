@@ -17,7 +17,7 @@ use super::pages::Page;
 use super::routes::{ACCOUNT, TWEET};
 use super::site::Site;
 use super::{actions, assets, dead, error_list, events, front, overview, tweet};
-use crate::ops::dead::DeadAction;
+use crate::data::dead::DeadAction;
 use crate::ops::probes::probe_router;
 use crate::ops::report::status::{NamespaceStatus, StatusReport};
 use crate::ops::{LatestReading, WholeQueue, metrics_format, whole_queue};

@@ -22,7 +22,7 @@ use super::layout::{Document, empty_notice, problem_notice};
 use super::network_object;
 use super::pages::Page;
 use super::visits;
-use crate::ops::dead::{DeadItems, ItemReport, describe_change};
+use crate::data::dead::{DeadItems, ItemReport, describe_change};
 use crate::ops::freshness::load_corrected_schedule;
 use engine::base::clock::{self, Millis};
 use engine::base::humanize::{format_number, group_digits};

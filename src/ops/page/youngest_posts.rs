@@ -8,8 +8,8 @@ use tokio::sync::Mutex;
 use super::format::{describe_error, number_or_dash, one_line, relative_time, truncate_chars};
 use super::layout::item_link;
 use super::routes::Routes;
+use crate::data::dead::DeadItems;
 use crate::ops::StoreAccess;
-use crate::ops::dead::DeadItems;
 use engine::base::clock::{Millis, Stopwatch};
 use store::{Listing, StoreError, StoredTweet};
 

@@ -8,6 +8,7 @@ use redis::aio::MultiplexedConnection;
 use twitter_updater::base::clock::{Millis, Stopwatch};
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::config::Settings;
+use twitter_updater::data::dead::DeadItems;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::{CounterSet, Counters};
 use twitter_updater::engine::queue::{
@@ -16,7 +17,6 @@ use twitter_updater::engine::queue::{
 use twitter_updater::ingest::LaneChooser;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::ops::dead::DeadItems;
 use twitter_updater::ops::{Access, PageInputs, Server, Site, Snapshot, SnapshotReader, StoreAccess, WholeQueue};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::pipelines::posts::posts_pipeline;

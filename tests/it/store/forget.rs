@@ -273,7 +273,7 @@ async fn remove(store: &dyn Whole) {
     remove_of(store, "twitter", ANN.id).await;
 }
 
-/// Removes all rows, as `ops::forget` does it.
+/// Removes all rows, as `data::forget` does it.
 async fn remove_of(store: &dyn Whole, network: &str, id: &str) {
     store.remove_account(network, id, &[ANN.handle.to_owned()]).await.unwrap();
     for provider in [network, "x"] {

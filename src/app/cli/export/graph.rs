@@ -9,7 +9,7 @@ use crate::app;
 use crate::app::cli::refusals::Refusals;
 use crate::app::cli::start::StartedCommand;
 use crate::app::cli::{BadUsage, exit};
-use crate::ops::export::{GraphExport, GraphFormat};
+use crate::data::export::{GraphExport, GraphFormat};
 use collect::ingest::{AccountReader, HEADER_LINE, HEADER_SKIPPED, Input, ProgressDisplay};
 use collect::pipelines::kind::RegisteredPipeline;
 use collect::pipelines::profiles::PROFILES;

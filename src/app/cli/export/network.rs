@@ -6,7 +6,7 @@ use super::Arguments;
 use crate::app;
 use crate::app::cli::BadUsage;
 use crate::app::cli::start::StartedCommand;
-use crate::ops::export::{GraphFormat, Network, NetworkExport};
+use crate::data::export::{GraphFormat, Network, NetworkExport};
 use collect::ingest::ProgressDisplay;
 use collect::pipelines::kind::RegisteredPipeline;
 use collect::pipelines::profiles::PROFILES;
