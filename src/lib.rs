@@ -62,6 +62,7 @@
 
 pub mod app;
 pub mod ops;
+mod table;
 
 pub use collect::{config, ingest, pipelines};
 pub use engine::{self, base, quota};

@@ -20,6 +20,7 @@ use self::community::CommunitySummary;
 pub use self::stage::DemoOptions;
 use self::stage::{bind_page, create_files, open_page};
 use crate::app::{self, MonitoredPipeline, SharedServices};
+use crate::table::Table;
 use collect::config::Settings;
 use collect::ingest::{Queued, Starter};
 use collect::pipelines::kind::RegisteredPipeline;
@@ -96,13 +97,15 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "scheduled        {:>9}", self.scheduled)?;
-        writeln!(f, "updates          {:>9}", self.updates)?;
-        writeln!(f, "requests         {:>9}  ({} ids each)", self.requests, self.ids_per_request)?;
-        writeln!(f, "unavailable      {:>9}", self.unavailable)?;
-        writeln!(f, "ended            {:>9}", self.ended)?;
-        writeln!(f, "late, p99        {:>6} ms", self.late_p99_ms)?;
-        write!(f, "lost             {:>9}", self.lost)?;
+        let mut lines = Table::figures(17, 9);
+        lines.figure("scheduled", self.scheduled, "");
+        lines.figure("updates", self.updates, "");
+        lines.figure("requests", self.requests, format!("({} ids each)", self.ids_per_request));
+        lines.figure("unavailable", self.unavailable, "");
+        lines.figure("ended", self.ended, "");
+        lines.figure("late, p99", format!("{} ms", self.late_p99_ms), "");
+        lines.figure("lost", self.lost, "");
+        write!(f, "{lines}")?;
         match &self.accounts {
             Some(accounts) => write!(f, "\n\n{accounts}"),
             None => Ok(()),
@@ -338,12 +341,12 @@ impl View {
         }
         let counters = &metrics.counters;
         let (requests, looked_up) = (counters.requests.get(), counters.looked_up.get());
-        let mut text = format!("twitter-updater demo, {} s\n\n", watch.elapsed().as_secs());
-        text += &format!("{:<16}{:>10}{:>10}{:>8}\n", "younger than", "every", "tweets", "due");
+        let mut lanes = Table::new("<16>10>10>8", &["younger than", "every", "tweets", "due"]);
         for lane in &stats.lanes {
             let every = humantime::format_duration(clock::span(lane.patience_ms)).to_string();
-            text += &format!("{:<16}{:>10}{:>10}{:>8}\n", lane.lane, every, lane.delayed, lane.due);
+            lanes.row(&[&lane.lane, &every, &lane.delayed, &lane.due]);
         }
+        let mut text = format!("twitter-updater demo, {} s\n\n{lanes}\n", watch.elapsed().as_secs());
         text += &format!(
             "\nin flight {:>5}   requests {:>6}   ids per request {:>5.1}\n",
             stats.leased,

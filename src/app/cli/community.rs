@@ -12,6 +12,7 @@ use super::accounts::resolve_accounts;
 use super::forget::find_account_id;
 use super::{BadUsage, Options, eprint_message, exit, single_line, write_answer, write_line};
 use crate::app::{self, Service};
+use crate::table::Table;
 use collect::config::{CommunitySettings, Settings};
 use collect::ingest::{FORGOTTEN, Input};
 use collect::pipelines::community::manual_decisions::ManualDecisions;
@@ -235,15 +236,14 @@ impl Command {
                 let opened = OpenCommunity::new(settings, &name).await?;
                 let CommunitySettings { threshold, .. } = settings.community(&name)?;
                 let near = opened.communities().near_misses(&opened.namespace(), *threshold, limit).await?;
-                let mut text = String::from("account                 score  evidence\n");
+                let mut table = Table::new("<22 >6  <", &["account", "score", "evidence"]);
                 for of in &near {
-                    let about =
-                        of.parse_evidence().into_iter().map(|finding| finding.about).collect::<Vec<_>>().join("; ");
-                    let _ = writeln!(text, "{:<22} {:>6.2}  {about}", of.account, of.score.unwrap_or(0.0));
+                    let about: Vec<_> = of.parse_evidence().into_iter().map(|finding| finding.about).collect();
+                    let score = format!("{:.2}", of.score.unwrap_or(0.0));
+                    table.row(&[&of.account, &score, &about.join("; ")]);
                 }
-                if near.is_empty() {
-                    text = "no undecided accounts yet".to_owned();
-                }
+                let none = "no undecided accounts yet";
+                let text = if near.is_empty() { none.to_owned() } else { table.to_string() };
                 write_answer(json, &serde_json::json!({ "near": near }), &text)?;
                 Ok(0)
             }
@@ -265,17 +265,16 @@ async fn list(settings: &Settings, json: bool) -> Result<u8> {
         let size = opened.communities().size(&opened.namespace(), Some(network.neighbours()), clock::wall_ms()).await?;
         all.push(SizedCommunity { community: name.clone(), on: community.on, size });
     }
-    let mut text = String::from("community             members     open  candidates      outside        seen\n");
+    let header = ["community", "members", "open", "candidates", "outside", "seen"];
+    let mut table = Table::new("<18 >10 >8 >11 >12 >11<", &header);
     for SizedCommunity { community, on, size } in &all {
         let [members, open, candidates, outside, seen] =
             [size.members, size.open, size.candidates, size.outside, size.seen].map(|n| group_digits(n.unsigned_abs()));
         let off = if *on { "" } else { "  (off)" };
-        let _ =
-            writeln!(text, "{community:<18} {members:>10} {open:>8} {candidates:>11} {outside:>12} {seen:>11}{off}");
+        table.row(&[community, &members, &open, &candidates, &outside, &seen, &off]);
     }
-    if all.is_empty() {
-        text = "the settings have no community: add [communities.NAME] (docs/communities.md)".to_owned();
-    }
+    let none = "the settings have no community: add [communities.NAME] (docs/communities.md)";
+    let text = if all.is_empty() { none.to_owned() } else { table.to_string() };
     write_answer(json, &serde_json::json!({ "communities": all }), &text)?;
     Ok(0)
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::accounts::resolve_accounts;
 use super::{Options, exit, write_answer, write_raw_line};
 use crate::app::{self, Service};
+use crate::table::Table;
 use collect::config::{BadConfig, Settings};
 use collect::ingest::Input;
 use collect::pipelines::community::community_pipelines;
@@ -174,15 +175,12 @@ async fn divide(settings: &Settings, provider: &Provider, json: bool) -> Result<
     let FollowServices { follower, schedule, clock_lead, .. } = open(settings, provider).await?;
     let mut division = follower.divide(&*schedule, clock::wall_ms() + clock_lead).await?;
     division.visits_per_day.iter_mut().for_each(|visits| *visits += 0.0); // the sum of nothing is -0
-    let mut text = String::from("part    accounts   visits a day\n");
+    let mut table = Table::new("<4 >11 >14", &["part", "accounts", "visits a day"]);
     for (part, (accounts, visits)) in division.accounts.iter().zip(&division.visits_per_day).enumerate() {
-        text.push_str(&format!("{part:<4} {:>11} {visits:>14.1}\n", group_digits(*accounts)));
+        table.row(&[&part, &group_digits(*accounts), &format!("{visits:.1}")]);
     }
-    text.push_str(&format!(
-        "moved {}, put into a queue {}",
-        group_digits(division.moved),
-        group_digits(division.scheduled)
-    ));
+    let (moved, scheduled) = (group_digits(division.moved), group_digits(division.scheduled));
+    let text = format!("{table}\nmoved {moved}, put into a queue {scheduled}");
     write_answer(json, &division, &text)?;
     Ok(0)
 }

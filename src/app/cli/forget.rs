@@ -1,7 +1,6 @@
 //! `forget`: removes all stored data of a person, and blocks new data.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -12,6 +11,7 @@ use serde::Serialize;
 use super::{BadUsage, Options, eprint_message, exit, write_answer};
 use crate::app::{self, Service};
 use crate::data::forget::{Forget, ForgetReport, ForgetServices, bearers};
+use crate::table::Table;
 use collect::config::{Settings, StoreBackend};
 use collect::ingest::FORGOTTEN;
 use collect::pipelines::handles::ResolvedAccount;
@@ -205,11 +205,10 @@ fn name_with_handles(account: &str, handles: &BTreeSet<String>) -> String {
     if all.is_empty() { account.to_owned() } else { format!("{account} ({})", all.join(", ")) }
 }
 
-fn table(rows: &RemovedRows) -> String {
-    rows.0.iter().fold(String::new(), |mut text, (table, rows)| {
-        let _ = writeln!(text, "  {table:<24}{:>12}", group_digits(*rows)); // writing to a String cannot fail
-        text
-    })
+fn table(RemovedRows(rows): &RemovedRows) -> String {
+    let mut table = Table::new("  <24>12", &[]);
+    rows.iter().for_each(|(name, rows)| table.row(&[name, &group_digits(*rows)]));
+    format!("{table}\n")
 }
 
 fn describe_removal(done: &ForgetReport, has_media: bool) -> String {

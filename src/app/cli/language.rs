@@ -1,6 +1,5 @@
 //! `language`: trains and evaluates models of a language's variants, and classifies texts.
 
-use std::fmt::Write as _;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use serde::Serialize;
 use super::new_file::NewFile;
 use super::refusals::LINES_PRINTED;
 use super::{NOT_ONE_LINE, eprint_message, exit, single_line, write_answer, write_line, write_raw_line};
+use crate::table::Table;
 use collect::ingest::detect_binary;
 use engine::base::humanize::group_digits;
 use locate::language::evaluate::{EvaluationSettings, LabelFigures, evaluate};
@@ -232,7 +232,6 @@ impl Evaluate {
 }
 
 fn table(labels: &[LabelFigures], [first, second]: [&str; 2], how: &Evaluate) -> String {
-    let mut text = format!("{} groups of {} texts of each label\n", group_digits(how.resamples.into()), how.group);
     let percent = |share: Option<f64>| share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", share * 100.0));
     let with = |share: Option<f64>, interval: Option<[f64; 2]>| match interval {
         Some([from, to]) if share.is_some() => {
@@ -240,23 +239,14 @@ fn table(labels: &[LabelFigures], [first, second]: [&str; 2], how: &Evaluate) ->
         }
         _ => percent(share),
     };
-    let (one, other) = (format!("as {first}"), format!("as {second}"));
-    let _ = writeln!(
-        text,
-        "{:<12}{:>8}{one:>12}{other:>12}{:>8}{:>24}{:>24}",
-        "label", "texts", "open", "precision", "recall"
-    );
+    let header = ["label", "texts", &format!("as {first}"), &format!("as {second}"), "open", "precision", "recall"];
+    let mut table = Table::new("<12>8>12>12>8>24>24", &header);
     for of in labels {
-        let [as_first, as_second, open] = of.called;
+        let [as_first, as_second, open] = &of.called;
         let (precision, recall) = (with(of.precision, of.precision_interval), with(of.recall, of.recall_interval));
-        let _ = writeln!(
-            text,
-            "{:<12}{:>8}{as_first:>12}{as_second:>12}{open:>8}{precision:>24}{recall:>24}",
-            of.label,
-            group_digits(of.texts as u64)
-        );
+        table.row(&[&of.label, &group_digits(of.texts as u64), as_first, as_second, open, &precision, &recall]);
     }
-    text
+    format!("{} groups of {} texts of each label\n{table}\n", group_digits(how.resamples.into()), how.group)
 }
 
 #[derive(Debug, Serialize)]

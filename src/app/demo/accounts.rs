@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::ops::report::known_accounts::KnownAccounts;
+use crate::table::Table;
 use engine::base::clock::Millis;
 use engine::base::humanize::{group_digits, one_line, rfc3339, span, truncate_chars};
 use engine::queue::Queue;
@@ -184,19 +185,21 @@ impl AccountsSummary {
 
 impl fmt::Display for AccountsSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "accounts         {:>9}", group_digits(self.known))?;
+        let mut lines = Table::figures(17, 9);
+        lines.figure("accounts", group_digits(self.known), "");
         for (state, accounts) in self.states.iter().filter(|(_, accounts)| **accounts > 0) {
-            writeln!(f, "  {:<15}{:>9}", state.as_str(), group_digits(*accounts))?;
+            lines.figure(&format!("  {}", state.as_str()), group_digits(*accounts), "");
         }
-        let scripted = group_digits(self.scripted);
-        writeln!(f, "changes found    {:>9}  of {scripted} in the simulator's script", group_digits(self.changes))?;
-        writeln!(f, "  not in it      {:>9}", group_digits(self.not_in_script))?;
+        let scripted = format!("of {} in the simulator's script", group_digits(self.scripted));
+        lines.figure("changes found", group_digits(self.changes), scripted);
+        lines.figure("  not in it", group_digits(self.not_in_script), "");
         if self.from_posts > 0 {
             let why = "the simulator's posts stay while their authors are away";
-            writeln!(f, "  from posts     {:>9}  {why}", group_digits(self.from_posts))?;
+            lines.figure("  from posts", group_digits(self.from_posts), why);
         }
-        writeln!(f, "came back        {:>9}", group_digits(self.came_back))?;
-        write!(f, "accounts lost    {:>9}", group_digits(self.lost))?;
+        lines.figure("came back", group_digits(self.came_back), "");
+        lines.figure("accounts lost", group_digits(self.lost), "");
+        write!(f, "{lines}")?;
         match &self.example {
             Some(example) => write!(f, "\n\n{example}"),
             None => Ok(()),

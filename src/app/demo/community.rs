@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::stage::{DemoOptions, open_page};
 use crate::app::{self, MonitoredPipeline, SharedServices};
 use crate::ops::Server;
+use crate::table::Table;
 use collect::config::Settings;
 use collect::pipelines::community::{community_pipeline, network_namespaces};
 use collect::pipelines::registry::Registry;
@@ -65,35 +66,33 @@ impl fmt::Display for CommunitySummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = |share: Option<f64>| share.map_or("unknown".to_owned(), |share| format!("{:.1} %", share * 100.0));
         let days = self.ran_ms as f64 / clock::millis(DAY) as f64;
-        writeln!(f, "simulated days   {days:>9.2}  ({})", span(self.ran_ms))?;
-        writeln!(f, "accounts         {:>9}", group_digits(self.accounts))?;
-        writeln!(f, "planted          {:>9}  of the group {GROUP}", group_digits(self.planted))?;
-        writeln!(f, "seeds            {:>9}", group_digits(self.seeds))?;
-        writeln!(f, "members          {:>9}", group_digits(self.members))?;
-        writeln!(f, "  precision      {:>9}  of the group, without the seeds", share(self.precision))?;
-        writeln!(f, "  recall         {:>9}  of the group found, without the seeds", share(self.recall))?;
+        let mut lines = Table::figures(17, 9);
+        lines.figure("simulated days", format!("{days:.2}"), format!("({})", span(self.ran_ms)));
+        lines.figure("accounts", group_digits(self.accounts), "");
+        lines.figure("planted", group_digits(self.planted), format!("of the group {GROUP}"));
+        lines.figure("seeds", group_digits(self.seeds), "");
+        lines.figure("members", group_digits(self.members), "");
+        lines.figure("  precision", share(self.precision), "of the group, without the seeds");
+        lines.figure("  recall", share(self.recall), "of the group found, without the seeds");
         for (group, accounts) in &self.wrong {
-            writeln!(f, "  of {group:<12}{:>9}", group_digits(*accounts))?;
+            lines.figure(&format!("  of {group}"), group_digits(*accounts), "");
         }
-        writeln!(f, "kept out         {:>9}  of other groups", group_digits(self.kept_out))?;
+        lines.figure("kept out", group_digits(self.kept_out), "of other groups");
         for (state, accounts) in &self.group_by_state {
-            writeln!(f, "  {GROUP}, {state:<8}{:>8}", group_digits(*accounts))?;
+            lines.line(format!("  {GROUP}, {state:<8}{:>8}", group_digits(*accounts)));
         }
         for (endpoint, calls) in &self.calls {
-            writeln!(f, "calls            {:>9}  {endpoint}", group_digits(calls.unsigned_abs()))?;
+            lines.figure("calls", group_digits(calls.unsigned_abs()), endpoint);
         }
-        write!(
-            f,
-            "\ngrowth   {:>9} {:>11} {:>10} {:>9} {:>9}",
-            "members", "candidates", "undecided", "outside", "seen"
-        )?;
+        let header = ["growth", "members", "candidates", "undecided", "outside", "seen"];
+        let mut growth = Table::new("<9 >8 >11 >10 >9 >9", &header);
         let first = self.growth.first().map_or(0, |size| size.at);
         for size in sample_growth(&self.growth) {
             let CommunitySize { members, candidates, open, outside, seen, .. } = size;
-            let day = (size.at - first) as f64 / clock::millis(DAY) as f64;
-            write!(f, "\n day {day:>4.2} {members:>8} {candidates:>11} {open:>10} {outside:>9} {seen:>9}")?;
+            let day = format!(" day {:>4.2}", (size.at - first) as f64 / clock::millis(DAY) as f64);
+            growth.row(&[&day, members, candidates, open, outside, seen]);
         }
-        Ok(())
+        write!(f, "{lines}\n\n{growth}")
     }
 }
 

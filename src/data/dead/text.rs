@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{ActionCounts, DeadAction, DeadList, FirstArrival, ItemReport};
+use crate::table::Table;
 use engine::base::clock::Millis;
 use engine::base::humanize::{format_time, one_line, truncate_chars};
 use engine::queue::Place;
@@ -20,16 +21,16 @@ impl fmt::Display for DeadList {
         if self.dead.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\n{:<20} {:<20} {:<8} reason", "id", "dead since", "known to")?;
+        let mut table = Table::new("<20 <20 <8 <", &["id", "dead since", "known to", "reason"]);
         for dead in &self.dead {
             let known_to = match (dead.in_store, dead.in_queue) {
                 (true, false) => "store",
                 (false, true) => "queue",
                 _ => "both",
             };
-            let (buried, reason) = (time_or_dash(dead.buried_at), one_line(&dead.reason));
-            writeln!(f, "{:<20} {buried:<20} {known_to:<8} {reason}", dead.id)?;
+            table.row(&[&dead.id, &time_or_dash(dead.buried_at), &known_to, &one_line(&dead.reason)]);
         }
+        writeln!(f, "\n{table}")?;
         if self.more {
             writeln!(f, "the first {}; --limit shows more", self.dead.len())?;
         }
@@ -39,8 +40,10 @@ impl fmt::Display for DeadList {
 
 impl fmt::Display for ItemReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new("<14 <", &[]);
+        let mut row = |name: &str, value: &str| table.row(&[&name, &value]);
         if self.places.is_empty() {
-            writeln!(f, "{:<14} nowhere", "queue")?;
+            row("queue", "nowhere");
         }
         for place in &self.places {
             let place = match place {
@@ -51,24 +54,24 @@ impl fmt::Display for ItemReport {
                 }
                 Place::Dead { at, reason } => format!("dead since {}: {}", format_time(*at), one_line(reason)),
             };
-            writeln!(f, "{:<14} {place}", "queue")?;
+            row("queue", &place);
         }
         let Some(stored) = &self.stored else {
-            return writeln!(f, "{:<14} nothing", "store");
+            row("store", "nothing");
+            return writeln!(f, "{table}");
         };
-        let mut row = |name: &str, value: &str| writeln!(f, "{name:<14} {value}");
-        row("store", stored.state.as_str())?;
+        row("store", stored.state.as_str());
         if let Some(reason) = &stored.reason {
-            row("reason", &one_line(reason))?;
+            row("reason", &one_line(reason));
         }
-        row("created", &time_or_dash(stored.created_at))?;
-        row("first seen", &format_time(stored.first_seen))?;
-        row("last checked", &time_or_dash(stored.checked_at))?;
-        row("next due", &time_or_dash(stored.next_due))?;
-        row("lookups", &stored.lookups.to_string())?;
-        row("misses", &stored.misses.to_string())?;
-        row("author", &stored.author_name.as_deref().map_or_else(|| "-".to_owned(), one_line))?;
-        row("text", &stored.text.as_deref().map_or_else(|| "-".to_owned(), one_line))?;
+        row("created", &time_or_dash(stored.created_at));
+        row("first seen", &format_time(stored.first_seen));
+        row("last checked", &time_or_dash(stored.checked_at));
+        row("next due", &time_or_dash(stored.next_due));
+        row("lookups", &stored.lookups.to_string());
+        row("misses", &stored.misses.to_string());
+        row("author", &stored.author_name.as_deref().map_or_else(|| "-".to_owned(), one_line));
+        row("text", &stored.text.as_deref().map_or_else(|| "-".to_owned(), one_line));
         let details = &stored.details;
         let known = [
             ("cut short", details.truncated.filter(|is| *is).map(|_| "the rest of the text is not stored")),
@@ -84,16 +87,16 @@ impl fmt::Display for ItemReport {
         ];
         for (name, value) in known {
             if let Some(value) = value {
-                row(name, &one_line(value))?;
+                row(name, &one_line(value));
             }
         }
         for came in &self.ways {
-            row("arrived by", &came.to_string())?;
+            row("arrived by", &came.to_string());
         }
         for change in &self.changes {
-            row("changed", &format!("{} {}", format_time(change.at), describe_change(change)))?;
+            row("changed", &format!("{} {}", format_time(change.at), describe_change(change)));
         }
-        Ok(())
+        writeln!(f, "{table}")
     }
 }
 

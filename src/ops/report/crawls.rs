@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::ops::report::plan::WINDOW_S;
 use crate::ops::report::quota_load::QuotaLoad;
+use crate::table::Table;
 use collect::pipelines::kind::ListPages;
 use engine::base::clock::Millis;
 use engine::base::humanize::{format_number, format_time, group_digits, one_line, span};
@@ -153,22 +154,22 @@ impl fmt::Display for Crawls {
         if let Some(why) = &self.error {
             return write!(f, "unknown: {why}");
         }
-        write!(f, "{:<20}{:>12}", "under way", self.count_text())?;
+        let mut count = Table::figures(20, 12);
+        count.figure("under way", self.count_text(), "");
+        write!(f, "{count}")?;
         if self.listed.is_empty() {
             return Ok(());
         }
-        let mut row = |cells: [&str; 7]| {
-            let [owner, kind, pages, of, members, began, left] = cells;
-            write!(f, "\n{owner:<20} {kind:<9}{pages:>8}{of:>10}{members:>12}  {began:<21} {left}")
-        };
-        row(["owner", "kind", "pages", "expected", "members", "began", "time left"])?;
+        let header = ["owner", "kind", "pages", "expected", "members", "began", "time left"];
+        let mut table = Table::new("<20 <9>8>10>12  <21 <", &header);
         for crawl in self.listed.iter().take(MAX_LINES) {
             let (owner, pages, members) =
                 (one_line(&crawl.owner), group_digits(crawl.pages), format_number(crawl.found as f64));
             let (expected, began, left) =
                 (crawl.expected_pages_text(), format_time(crawl.started_at), crawl.time_left_text());
-            row([&owner, crawl.kind, &pages, &expected, &members, &began, &left])?;
+            table.row(&[&owner, &crawl.kind, &pages, &expected, &members, &began, &left]);
         }
+        write!(f, "\n{table}")?;
         let more = self.under_way.unwrap_or(0).saturating_sub(MAX_LINES as u64);
         if more > 0 { write!(f, "\n… and {} more", group_digits(more)) } else { Ok(()) }
     }

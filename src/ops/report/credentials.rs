@@ -7,6 +7,7 @@ use futures::future::join_all;
 use serde::{Serialize, Serializer};
 
 use crate::ops::report::plan::format_dollars;
+use crate::table::Table;
 use engine::base::clock::{self, Millis};
 use engine::base::humanize::{format_time, group_digits, span};
 use engine::quota::{BudgetStatus, CallRecord, Caller, Credential, CredentialStatus, Credentials, LedgerError, Window};
@@ -190,25 +191,21 @@ impl fmt::Display for CredentialsReport {
         let names = self.credentials.iter().map(|row| row.account.name.len());
         let width = names.max().unwrap_or(0).max("credential".len());
         writeln!(f, "{}\n", self.endpoint)?;
-        writeln!(
-            f,
-            "{:<width$}  {:<9}{:>10}{:>11}{:>11}{:>13}{:>13}  parked",
-            "credential", "kind", "limit", "remaining", "reset in", "in flight", "calls today"
-        )?;
+        let header = ["credential", "kind", "limit", "remaining", "reset in", "in flight", "calls today", "parked"];
+        let mut table = Table::new(format!("<{width}  <9>10>11>11>13>13  <"), &header);
         for CredentialRow { kind, account, .. } in &self.credentials {
-            let limit = if account.unmetered { "no limit".to_owned() } else { count_or_dash(account.limit) };
-            writeln!(
-                f,
-                "{:<width$}  {:<9}{limit:>10}{:>11}{:>11}{:>13}{:>13}  {}",
-                account.name,
-                kind.to_string(),
-                count_or_dash(account.remaining),
-                account.reset_in_ms.map_or_else(dash, whole_seconds),
-                group_digits(account.outstanding.into()),
-                group_digits(account.calls_today),
-                parked_text(account).unwrap_or_else(dash),
-            )?;
+            table.row(&[
+                &account.name,
+                kind,
+                &if account.unmetered { "no limit".to_owned() } else { count_or_dash(account.limit) },
+                &count_or_dash(account.remaining),
+                &account.reset_in_ms.map_or_else(dash, whole_seconds),
+                &group_digits(account.outstanding.into()),
+                &group_digits(account.calls_today),
+                &parked_text(account).unwrap_or_else(dash),
+            ]);
         }
+        writeln!(f, "{table}")?;
         if let Some(reads) = &self.budget {
             writeln!(f, "\nbudget of reads\n{}", budget_line(reads))?;
         }

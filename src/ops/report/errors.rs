@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::table::Table;
 use engine::base::humanize::{format_time, one_line};
 use engine::queue::RecordedError;
 
@@ -59,20 +60,19 @@ impl fmt::Display for ErrorReport {
             (true, false) => return write!(f, "no error of the last 7 days contains {:?}", self.words),
             _ => {}
         }
-        writeln!(f, "{:<20}{:>10}  {:<22}{:<22}where", "kind", "times", "last", "first")?;
+        let mut table = Table::new("<20>10  <22<22<", &["kind", "times", "last", "first", "where"]);
         for error in &self.errors {
             let RecordedError { pipeline, kind, host, endpoint, count, first_ms, last_ms, example, message } = error;
             let place = [pipeline, host, endpoint].map(|part| one_line(part)).join(" ");
-            let place = one_line(&place);
-            writeln!(f, "{kind:<20}{count:>10}  {:<22}{:<22}{place}", format_time(*last_ms), format_time(*first_ms))?;
+            table.row(&[kind, count, &format_time(*last_ms), &format_time(*first_ms), &one_line(&place)]);
             if !message.is_empty() {
-                writeln!(f, "  {}", one_line(message))?;
+                table.line(format!("  {}", one_line(message)));
             }
             if let Some(example) = example {
-                writeln!(f, "  for example {}", one_line(example))?;
+                table.line(format!("  for example {}", one_line(example)));
             }
         }
-        Ok(())
+        writeln!(f, "{table}")
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::table::Table;
 use engine::base::clock::Millis;
 use engine::base::humanize::{group_digits, one_line, span};
 use networks::model::account::AccountState;
@@ -58,15 +59,20 @@ impl KnownAccounts {
 
 impl fmt::Display for KnownAccounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = Table::figures(20, 12);
         match &self.states {
             Some(states) => {
                 for (state, accounts) in states {
-                    writeln!(f, "{:<20}{:>12}", state.as_str(), group_digits(*accounts))?;
+                    lines.figure(state.as_str(), group_digits(*accounts), "");
                 }
             }
-            None => writeln!(f, "by state: unknown: {}", self.error.as_deref().unwrap_or("the store was not asked"))?,
+            None => {
+                let why = self.error.as_deref().unwrap_or("the store was not asked");
+                lines.line(format!("by state: unknown: {why}"));
+            }
         }
-        write!(f, "{:<20}{:>12}", "oldest data", self.oldest_age_text())
+        lines.figure("oldest data", self.oldest_age_text(), "");
+        lines.fmt(f)
     }
 }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::ops::report::plan::WINDOW_S;
 use crate::ops::report::quota_load::QuotaLoad;
+use crate::table::Table;
 use collect::pipelines::kind::{ListTerms, ListTier};
 use engine::base::clock::Millis;
 use engine::base::humanize::{format_number, group_digits, one_line, span};
@@ -182,33 +183,22 @@ impl fmt::Display for ListBacklog {
         };
         let (unread, overdue) = (group_digits(figures.unread), group_digits(figures.unread_overdue));
         let interval = span(figures.interval_ms);
-        writeln!(f, "{:<20}{unread:>12}  ({overdue} of them for longer than {interval})", "never read")?;
+        let mut counts = Table::figures(20, 12);
+        counts.figure("never read", unread, format!("({overdue} of them for longer than {interval})"));
         if figures.unread > 0 {
-            writeln!(f, "{:<20}{:>12}", "calls for them", format_number(figures.first_calls as f64))?;
-            writeln!(f, "{:<20}{:>12}", "each read once in", figures.read_once_text())?;
+            counts.figure("calls for them", format_number(figures.first_calls as f64), "");
+            counts.figure("each read once in", figures.read_once_text(), "");
         }
-        let mut row = |cells: [&str; 8]| {
-            let [tier, revisit, whole, lists, complete, median, oldest, too_old] = cells;
-            write!(f, "\n{tier:<10}{revisit:>14}{whole:>18}{lists:>10}{complete:>12}")?;
-            write!(f, "{median:>14}{oldest:>14}{too_old:>10}")
-        };
-        row([
-            "tier",
-            "visited every",
-            "read whole every",
-            "lists",
-            "read whole",
-            "median age",
-            "oldest age",
-            "too old",
-        ])?;
+        let header =
+            ["tier", "visited every", "read whole every", "lists", "read whole", "median age", "oldest age", "too old"];
+        let mut tiers = Table::new("<10>14>18>10>12>14>14>10", &header);
         for tier in &figures.tiers {
             let [revisit, whole] = [tier.revisit_ms, tier.complete_within_ms].map(span);
             let [lists, complete, too_old] = [tier.lists, tier.complete, tier.too_old].map(group_digits);
             let [median, oldest] = [tier.median_age_ms, tier.oldest_age_ms].map(TierFigures::age_text);
-            row([&tier.tier, &revisit, &whole, &lists, &complete, &median, &oldest, &too_old])?;
+            tiers.row(&[&tier.tier, &revisit, &whole, &lists, &complete, &median, &oldest, &too_old]);
         }
-        Ok(())
+        write!(f, "{counts}\n\n{tiers}")
     }
 }
 

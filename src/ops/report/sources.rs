@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use self::book::{OpenedPositions, QueueOpener, SourceReader};
+use crate::table::Table;
 use engine::base::clock::{self, Millis};
 use engine::base::humanize::{format_time, group_digits, one_line, span, truncate_chars};
 use engine::queue::{Place, Stats};
@@ -359,37 +360,33 @@ impl Sources {
         if let Some(why) = &self.error {
             return writeln!(out, "unknown: {why}");
         }
-        row(out, ["name", "endpoint", "newest id", "newest date", "polled", "due", "gaps"])?;
+        let header = ["name", "endpoint", "newest id", "newest date", "polled", "due", "gaps"];
+        let mut table = Table::new("<19 <27 <20 <21 >11 >11 >6", &header);
         for source in &self.all {
             let dash = || "-".to_owned();
             let ago = |at: Millis| format!("{} ago", span((now - at) / 1_000 * 1_000));
-            let said = [
-                one_line(&source.name),
-                source.address().map_or_else(dash, |address| one_line(&address)),
-                source.newest_id.as_deref().map_or_else(dash, one_line),
-                source.newest_at.map_or_else(dash, format_time),
-                source.saved_at.map_or_else(|| source.unread_text().to_owned(), ago),
-                source.due_text(),
-                source.gaps.to_string(),
-            ];
-            row(out, said.each_ref().map(String::as_str))?;
+            table.row(&[
+                &one_line(&source.name),
+                &source.address().map_or_else(dash, |address| one_line(&address)),
+                &source.newest_id.as_deref().map_or_else(dash, one_line),
+                &source.newest_at.map_or_else(dash, format_time),
+                &source.saved_at.map_or_else(|| source.unread_text().to_owned(), ago),
+                &source.due_text(),
+                &source.gaps,
+            ]);
             if let Some(trouble) = &source.trouble {
-                writeln!(out, "  cannot be read {}", describe_trouble(trouble))?;
+                table.line(format!("  cannot be read {}", describe_trouble(trouble)));
             }
             if let Some(since) = source.quiet_since() {
-                writeln!(out, "  brought no new post since {}", format_time(since))?;
+                table.line(format!("  brought no new post since {}", format_time(since)));
             }
             for SourceGap { from, to, reason, noted_at } in &source.latest_gaps {
                 let [from, to, reason] = [from, to, reason].map(|text| one_line(text));
-                writeln!(out, "  gap {from} to {to}, noted {}: {reason}", format_time(*noted_at))?;
+                table.line(format!("  gap {from} to {to}, noted {}: {reason}", format_time(*noted_at)));
             }
         }
-        Ok(())
+        writeln!(out, "{table}")
     }
-}
-
-fn row(out: &mut String, [name, endpoint, newest, made, polled, due, gaps]: [&str; 7]) -> std::fmt::Result {
-    writeln!(out, "{name:<19} {endpoint:<27} {newest:<20} {made:<21} {polled:>11} {due:>11} {gaps:>6}")
 }
 
 impl Source {

@@ -12,6 +12,7 @@ use crate::ops::report::list_backlog::ListBacklog;
 use crate::ops::report::plan::RequestFill;
 use crate::ops::report::quota_load::{BusiestLanes, QuotaLoad, recurring_lanes};
 use crate::ops::report::sources::Sources;
+use crate::table::Table;
 use collect::pipelines::kind::ItemWords;
 use engine::base::clock;
 use engine::base::humanize::{one_line, span};
@@ -285,36 +286,24 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     if let Some(OldReader { age_ms, what }) = old_reader {
         writeln!(out, "{} is {} old and slows down all others; end it", one_line(what), span(age_ms / 1_000 * 1_000))?;
     }
-    writeln!(out, "\n{:<14}{:>10}{:>12}{:>10}{:>18}", "lane", "interval", "delayed", "due", "oldest lateness")?;
+    let mut lanes = Table::new("<14>10>12>10>18", &["lane", "interval", "delayed", "due", "oldest lateness"]);
     for lane in &stats.lanes {
-        writeln!(
-            out,
-            "{:<14}{:>10}{:>12}{:>10}{:>18}",
-            lane.lane,
-            span(lane.patience_ms),
-            lane.delayed,
-            lane.due,
-            span(lane.oldest_lateness_ms)
-        )?;
+        let (interval, lateness) = (span(lane.patience_ms), span(lane.oldest_lateness_ms));
+        lanes.row(&[&lane.lane, &interval, &lane.delayed, &lane.due, &lateness]);
     }
-    writeln!(
-        out,
-        "{:<14}{:>10}{:>12}{:>10}{:>18}",
-        "all",
-        "",
-        stats.delayed,
-        stats.due,
-        span(stats.oldest_lateness_ms)
-    )?;
+    lanes.row(&[&"all", &"", &stats.delayed, &stats.due, &span(stats.oldest_lateness_ms)]);
+    writeln!(out, "\n{lanes}")?;
     if let Some(busiest) = busiest {
         writeln!(out, "{busiest}")?;
     }
     if let Some(calls) = demand_to_budget {
         writeln!(out, "{:.2} of the calls of the fixed intervals", calls)?;
     }
-    writeln!(out, "\n{:<20}{:>12}  ({} of them expired)", "leased", stats.leased, stats.expired)?;
-    writeln!(out, "{:<20}{:>12}", "dead", stats.dead)?;
-    writeln!(out, "{:<20}{:>12}  ({} refused)", "incoming", stats.incoming, stats.incoming_refused)?;
+    let mut counts = Table::figures(20, 12);
+    counts.figure("leased", stats.leased, format!("({} of them expired)", stats.expired));
+    counts.figure("dead", stats.dead, "");
+    counts.figure("incoming", stats.incoming, format!("({} refused)", stats.incoming_refused));
+    writeln!(out, "\n{counts}")?;
     if let Some(accounts) = known_accounts {
         writeln!(out, "\naccounts\n{accounts}")?;
     }
@@ -329,16 +318,18 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
         writeln!(out, "\nbudget of reads\n{}", budget_line(reads))?;
     }
     if !left_alone.is_empty() {
-        writeln!(out, "\nparked credentials")?;
+        let mut parked = Table::new("<19 <", &[]);
         for account in left_alone {
-            writeln!(out, "{:<19} {}", account.name, parked_text(account).unwrap_or_default())?;
+            parked.row(&[&account.name, &parked_text(account).unwrap_or_default()]);
         }
+        writeln!(out, "\nparked credentials\n{parked}")?;
     }
     if !stats.counters.is_empty() {
-        writeln!(out, "\ncounters")?;
+        let mut counters = Table::figures(20, 12);
         for (name, value) in &stats.counters {
-            writeln!(out, "{name:<20}{value:>12}")?;
+            counters.figure(name, value, "");
         }
+        writeln!(out, "\ncounters\n{counters}")?;
     }
     writeln!(out, "\nworkers: {}", stats.workers.len())?;
     for worker in &stats.workers {
