@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ops::report::plan::{
-    self, APP_CALLS, CredentialCounts, Plan, REDIS_BYTES_PER_ID, RequestFill, USER_CALLS,
+    self, CredentialCounts, Plan, REDIS_BYTES_PER_ID, RequestFill, TWITTER_CALLS,
 };
 
 use crate::support::process::{run, text, variables};
@@ -199,8 +199,8 @@ proptest! {
     #[test]
     fn the_largest_is_carried_and_no_more(ages in any_table(), credentials in any_credentials(), ttl_ms in 10u64..20_000) {
         let ttl = Duration::from_millis(ttl_ms);
-        let largest = plan::largest_tweets_per_day(&ages, with(0.02, ttl), credentials);
-        let calls = credentials.calls_per_15_min();
+        let calls = credentials.calls(TWITTER_CALLS);
+        let largest = plan::largest_tweets_per_day(&ages, with(0.02, ttl), calls);
         let lookups = |tweets| Plan::new(&ages, tweets, with(0.02, ttl)).unwrap().lookups_per_15_min;
         prop_assert!(lookups(largest) <= calls * (1.0 + 1e-9), "{} > {calls}", lookups(largest));
         // Requests that go out short carry more before there are more of them: not a whole 1 % more.
@@ -216,15 +216,15 @@ proptest! {
     fn the_largest_needs_as_many_credentials_as_there_are(ages in any_table(), count in 1u32..100) {
         let users = CredentialCounts { user: count, app: 0 };
         let apps = CredentialCounts { user: 0, app: count };
-        let needs = |credentials, factor: f64| {
-            plan(&ages, plan::largest_tweets_per_day(&ages, with(0.02, TTL), credentials) * factor)
+        let needs = |credentials: CredentialCounts, factor: f64| {
+            plan(&ages, plan::largest_tweets_per_day(&ages, with(0.02, TTL), credentials.calls(TWITTER_CALLS)) * factor)
         };
         prop_assert_eq!(needs(users, 1.0).user_credentials, u64::from(count));
         prop_assert_eq!(needs(users, 1.01).user_credentials, u64::from(count + count / 100 + 1));
         prop_assert_eq!(needs(apps, 1.0).app_credentials, u64::from(count));
         prop_assert_eq!(needs(apps, 1.01).app_credentials, u64::from(count + count / 100 + 1));
-        prop_assert_eq!(users.calls_per_15_min(), f64::from(count * USER_CALLS));
-        prop_assert_eq!(apps.calls_per_15_min(), f64::from(count * APP_CALLS));
+        prop_assert_eq!(users.calls(TWITTER_CALLS), f64::from(count * TWITTER_CALLS.user));
+        prop_assert_eq!(apps.calls(TWITTER_CALLS), f64::from(count * TWITTER_CALLS.app));
     }
 }
 

@@ -7,11 +7,9 @@ use clap::ArgGroup;
 
 use super::{BadUsage, Options, write_answer};
 use crate::app;
-use crate::ops::report::accounts_plan::{AccountsPlan, Network, Population};
-use crate::ops::report::lists_plan::{ListNetwork, ListPopulation, ListsPlan};
 use crate::ops::report::plan::{
-    ACCOUNT_CALLS, AdaptivePlan, BadTweetsPerDay, ChecksPlan, CredentialCounts, LIST_CALLS, MASTODON_CALLS, Plan,
-    TWITTER_CALLS, X_CALLS, X_LIST_CALLS,
+    ACCOUNT_CALLS, AccountsPlan, AdaptivePlan, BadTweetsPerDay, ChecksPlan, CredentialCounts, LIST_CALLS,
+    ListPopulation, ListsPlan, Network, Plan, Population, TWITTER_CALLS, X_CALLS, X_LIST_CALLS,
 };
 use collect::config::{AccountSchedule, AccountSettings, BadConfig, RelationSettings, ScheduleKind, Settings};
 use collect::pipelines::relations::pages;
@@ -158,27 +156,20 @@ impl Arguments {
             _ => Provider::Twitter,
         };
         let capabilities = capabilities(&provider);
-        let calls = match provider {
-            Provider::Twitter => TWITTER_CALLS,
-            Provider::X => X_CALLS,
-            Provider::Mastodon(_) => MASTODON_CALLS,
-            Provider::Bluesky => {
-                return BadUsage::because(format!(
-                    "bluesky publishes no limit of calls and needs no credentials, so there is nothing to plan: a call takes up to {} \
-                     posts",
-                    capabilities.batch_limit
-                ));
-            }
-        };
+        let terms = || app::read_terms(settings);
+        let network = Network::new(&provider, TWITTER_CALLS, X_CALLS, terms);
+        if network.calls.is_none() {
+            return BadUsage::because(format!(
+                "{provider} publishes no limit of calls and needs no credentials, so there is nothing to plan: a call takes up to {} \
+                 posts",
+                capabilities.batch_limit
+            ));
+        }
         // The arguments contain one or the other.
         let tweets_per_day = self.tweets_per_day.ok_or(BadTweetsPerDay(0.0))?;
         let plan_of = |ages: &AgeTable| -> Result<Plan> {
-            let plan = Plan::new(ages, tweets_per_day, app::request_fill(settings, capabilities))?.with_calls(calls);
-            if provider != Provider::X {
-                return Ok(plan);
-            }
-            let terms = app::read_terms(settings);
-            Ok(plan.with_reads(ages, &terms).map_err(|why| BadConfig(why.to_string()))?)
+            let plan = Plan::new(ages, tweets_per_day, app::request_fill(settings, capabilities))?;
+            Ok(plan.with_network(ages, &network).map_err(|why| BadConfig(why.to_string()))?)
         };
         let mut plan = plan_of(ages)?;
         if let Some(longest) = settings.store.longest_unchecked() {
@@ -189,9 +180,8 @@ impl Arguments {
         if settings.schedule == ScheduleKind::Adaptive {
             let (model, options) = (settings.adaptive.model()?, settings.adaptive.options());
             let schedule = Adaptive::new(ages.clone(), model, options, Normaliser::default());
-            let terms = (provider == Provider::X).then(|| app::read_terms(settings));
             let lives = schedule.simulate_lives(settings.store.longest_unchecked());
-            plan.adaptive = lives.map(|lives| AdaptivePlan::new(lives, tweets_per_day, terms.as_ref()));
+            plan.adaptive = lives.map(|lives| AdaptivePlan::new(lives, tweets_per_day, network.reads.as_ref()));
         }
         if let Some(credentials) = self.credentials() {
             plan = plan.with_credentials(ages, credentials);
@@ -212,17 +202,11 @@ impl Arguments {
             let lanes = [("active", active, self.active), ("idle", idle, self.idle), ("frozen", frozen, rest)];
             Population::new(count, lanes).map_err(BadConfig)
         };
-        let network = |provider: &Provider| Network {
-            name: provider.to_string(),
-            fill: app::request_fill(settings, accounts(provider).capabilities),
-            calls: match provider {
-                Provider::Twitter | Provider::X => Some(ACCOUNT_CALLS),
-                Provider::Mastodon(_) => Some(MASTODON_CALLS),
-                Provider::Bluesky => None,
-            },
-            reads: (*provider == Provider::X).then(|| app::read_terms(settings)),
+        let network = |provider: &Provider| {
+            let network = Network::new(provider, ACCOUNT_CALLS, ACCOUNT_CALLS, || app::read_terms(settings));
+            (network, app::request_fill(settings, accounts(provider).capabilities))
         };
-        let networks: Vec<Network> = settings.providers()?.iter().map(network).collect();
+        let networks: Vec<_> = settings.providers()?.iter().map(network).collect();
         let plan = |population| AccountsPlan::new(population, &networks, self.credentials());
         let bounded = plan(population(settings.account_intervals())?);
         let Some(longest) = settings.store.longest_unchecked() else { return Ok(bounded) };
@@ -234,18 +218,11 @@ impl Arguments {
         let RelationSettings { revisit, complete_every, known_tail, .. } = settings.relations;
         let every = (clock::millis(revisit), clock::millis(complete_every));
         let population = ListPopulation::new(count, self.list_sizes.clone(), every, known_tail).map_err(BadConfig)?;
-        let network = |provider: &Provider| ListNetwork {
-            name: provider.to_string(),
-            pages: pages(provider, ListKind::Followers, settings),
-            calls: match provider {
-                Provider::Twitter => Some(LIST_CALLS),
-                Provider::X => Some(X_LIST_CALLS),
-                Provider::Mastodon(_) => Some(MASTODON_CALLS),
-                Provider::Bluesky => None,
-            },
-            reads: (*provider == Provider::X).then(|| app::read_terms(settings)),
+        let network = |provider: &Provider| {
+            let network = Network::new(provider, LIST_CALLS, X_LIST_CALLS, || app::read_terms(settings));
+            (network, pages(provider, ListKind::Followers, settings))
         };
-        let networks: Vec<ListNetwork> = settings.providers()?.iter().map(network).collect();
+        let networks: Vec<_> = settings.providers()?.iter().map(network).collect();
         Ok(ListsPlan::new(population, &networks, self.credentials()))
     }
 }

@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::ops::report::plan::{self, CallLimits, Flow, RequestFill, TWITTER_CALLS};
+use crate::ops::report::plan::{CallLimits, Flow, RequestFill, TWITTER_CALLS, WINDOW_S};
 use collect::pipelines::kind::ItemWords;
 use engine::base::humanize::format_number;
 use engine::queue::LaneStats;
@@ -65,19 +65,16 @@ impl QuotaLoad {
         }
         let supply = self.supply_calls_per_15_min;
         let calls = (supply - self.demand_calls_per_15_min).max(supply / 10.0);
-        Some(calls * limit.max(1) as f64 / plan::WINDOW_S)
+        Some(calls * limit.max(1) as f64 / WINDOW_S)
     }
 
     /// Calculates the load of these [`recurring_lanes`] on the credentials.
     #[must_use]
     pub fn new(lanes: &[LaneStats], accounts: &[CredentialStatus], fill: RequestFill) -> Self {
-        let flow = |lane: &LaneStats| {
-            let interval_s = lane.patience_ms.max(1) as f64 / 1e3;
-            Flow { rate: updates_per_s(lane), interval_s, visits: 1.0 }
-        };
+        let flow = |lane: &LaneStats| Flow::new(updates_per_s(lane), lane.patience_ms, 1.0);
         let flows: Vec<Flow> = lanes.iter().map(flow).collect();
         let usable: Vec<&CredentialStatus> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
-        let calls = |account: &&CredentialStatus| account.calls_per_s().map(|calls| calls * plan::WINDOW_S);
+        let calls = |account: &&CredentialStatus| account.calls_per_s().map(|calls| calls * WINDOW_S);
         let known: Vec<f64> = usable.iter().filter_map(calls).collect();
         let unmetered = usable.iter().filter(|account| account.unmetered).count();
         let unknown = usable.len() - unmetered - known.len();
@@ -109,12 +106,11 @@ impl QuotaLoad {
     fn with_demand(self, demand: f64, each: CallLimits) -> Self {
         let Self { supply_calls_per_15_min: supply, unknown, unmetered, .. } = self;
         let ratio = (unmetered == 0 && supply > 0.0).then(|| demand / supply);
-        let remedy = ratio.filter(|ratio| *ratio >= MIN_EXCESS_RATIO && unknown == 0).map(|ratio| Remedy {
+        let remedy = ratio.filter(|ratio| *ratio >= MIN_EXCESS_RATIO && unknown == 0).map(|ratio| {
             // Windows are stated in whole seconds: an excess too small to be seen is no excess.
-            app_credentials: plan::credentials_needed(demand / MIN_EXCESS_RATIO - supply, each.app),
-            user_credentials: plan::credentials_needed(demand / MIN_EXCESS_RATIO - supply, each.user),
-            intervals: (ratio / MIN_EXCESS_RATIO * 100.0).ceil() / 100.0,
-            settings: ItemWords::POSTS.intervals,
+            let [user_credentials, app_credentials] = each.credentials_for(demand / MIN_EXCESS_RATIO - supply);
+            let intervals = (ratio / MIN_EXCESS_RATIO * 100.0).ceil() / 100.0;
+            Remedy { app_credentials, user_credentials, intervals, settings: ItemWords::POSTS.intervals }
         });
         Self { demand_calls_per_15_min: demand, demand_by_quota: ratio, remedy, ..self }
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 use twitter_updater::engine::queue::LaneStats;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::ops::report::accounts_plan::{AccountsPlan, Network, Population, READS_PER_ACCOUNT};
-use twitter_updater::ops::report::plan::{ACCOUNT_CALLS, RequestFill};
+use twitter_updater::ops::report::plan::{
+    ACCOUNT_CALLS, AccountsPlan, Network, Population, READS_PER_ACCOUNT, RequestFill,
+};
 use twitter_updater::ops::report::quota_load::QuotaLoad;
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::registry::accounts;
@@ -99,8 +100,8 @@ fn the_demand_is_that_of_status() {
         let fill = RequestFill::new(accounts(&provider).capabilities, Duration::from_secs(5), 0.1);
         let lanes = [("active", DAY, shares[0]), ("idle", 7 * DAY, shares[1]), ("frozen", 30 * DAY, shares[2])];
         let population = Population::new(count, lanes).unwrap();
-        let network = Network { name: provider.to_string(), fill, calls: Some(ACCOUNT_CALLS), reads: None };
-        let planned = AccountsPlan::new(population, &[network], None).networks.remove(0);
+        let network = Network { name: provider.to_string(), calls: Some(ACCOUNT_CALLS), reads: None };
+        let planned = AccountsPlan::new(population, &[(network, fill)], None).networks.remove(0);
         let in_lanes: Vec<LaneStats> = shares
             .iter()
             .zip(days)

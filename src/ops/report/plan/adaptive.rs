@@ -1,10 +1,10 @@
 //! The calls and charged reads of the adaptive schedule. Pure.
 
-use std::fmt;
-
 use serde::Serialize;
 
-use super::{DAY_S, MONTH_DAYS, ReadTerms, WINDOW_S, format_dollars};
+use super::fill::{DAY_S, WINDOW_S};
+use super::reads::{ReadCost, ReadTerms, format_dollars};
+use crate::table::Table;
 use engine::base::humanize::format_number;
 use engine::schedule::adaptive::lives::MeanLife;
 
@@ -23,7 +23,7 @@ pub struct AdaptivePlan {
 impl AdaptivePlan {
     #[must_use]
     pub fn new(lives: MeanLife, tweets_per_day: f64, terms: Option<&ReadTerms>) -> Self {
-        let dollars = |terms: &ReadTerms| lives.days * tweets_per_day * MONTH_DAYS * terms.price_per_read;
+        let dollars = |terms| ReadCost::new(lives.days * tweets_per_day, terms).dollars_per_month;
         Self {
             updates_per_tweet: lives.calls,
             updates_per_15_min: lives.calls * tweets_per_day * WINDOW_S / DAY_S,
@@ -31,21 +31,15 @@ impl AdaptivePlan {
             dollars_per_month: terms.map(dollars),
         }
     }
-}
 
-impl fmt::Display for AdaptivePlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = |name: &str, value: String, note: &str| writeln!(f, "{name:<24}{value:>14}  {note}");
-        line(
-            "adaptive: updates",
-            format_number(self.updates_per_tweet),
-            "per tweet, of posts like those of the model",
-        )?;
-        line("adaptive: per 15 min", format_number(self.updates_per_15_min), "updates of all tweets")?;
+    pub(super) fn add_to(&self, lines: &mut Table) {
+        let [updates, demand] = [self.updates_per_tweet, self.updates_per_15_min].map(format_number);
+        lines.figure("adaptive: updates", updates, "per tweet, of posts like those of the model");
+        lines.figure("adaptive: per 15 min", demand, "updates of all tweets");
         if let Some((reads, dollars)) = self.reads_per_tweet.zip(self.dollars_per_month) {
-            line("adaptive: reads", format_number(reads), "per tweet: UTC days with an update, without x.same_day")?;
-            line("adaptive: cost, $", format_dollars(dollars), "per month")?;
+            let note = "per tweet: UTC days with an update, without x.same_day";
+            lines.figure("adaptive: reads", format_number(reads), note);
+            lines.figure("adaptive: cost, $", format_dollars(dollars), "per month");
         }
-        Ok(())
     }
 }

@@ -1,10 +1,9 @@
 //! The cost of `store.longest_unchecked`: a plan with this limit minus the plan without it. Pure.
 
-use std::fmt;
-
 use serde::Serialize;
 
-use super::format_dollars;
+use super::reads::{ReadCost, format_dollars};
+use crate::table::Table;
 use engine::base::clock::Millis;
 use engine::base::humanize::{format_number, span};
 
@@ -23,8 +22,8 @@ pub struct ChecksPlan {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     pub calls_per_15_min: f64,
-    /// Charged reads per month and their US dollars; `None` if the network does not charge.
-    pub reads: Option<(f64, f64)>,
+    /// `None` if the network does not charge.
+    pub reads: Option<ReadCost>,
 }
 
 impl ChecksPlan {
@@ -36,21 +35,17 @@ impl ChecksPlan {
         Self {
             longest_unchecked_ms,
             calls_per_15_min: more(with.calls_per_15_min, without.calls_per_15_min),
-            reads_per_month: reads.map(|(with, without)| more(with.0, without.0)),
-            dollars_per_month: reads.map(|(with, without)| more(with.1, without.1)),
+            reads_per_month: reads.map(|(with, without)| more(with.reads_per_month, without.reads_per_month)),
+            dollars_per_month: reads.map(|(with, without)| more(with.dollars_per_month, without.dollars_per_month)),
         }
     }
-}
 
-impl fmt::Display for ChecksPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (every, calls) = (span(self.longest_unchecked_ms), format_number(self.calls_per_15_min));
-        write!(f, "{:<24}{every:>14}  store.longest_unchecked adds {calls} calls per 15 min", "longest unchecked")?;
-        match self.reads_per_month.zip(self.dollars_per_month) {
-            Some((reads, dollars)) => {
-                write!(f, ", {} reads and ${} per month", format_number(reads.round()), format_dollars(dollars))
-            }
-            None => Ok(()),
+    pub(super) fn add_to(&self, lines: &mut Table) {
+        let mut note =
+            format!("store.longest_unchecked adds {} calls per 15 min", format_number(self.calls_per_15_min));
+        if let Some((reads, dollars)) = self.reads_per_month.zip(self.dollars_per_month) {
+            note += &format!(", {} reads and ${} per month", format_number(reads.round()), format_dollars(dollars));
         }
+        lines.figure("longest unchecked", span(self.longest_unchecked_ms), note);
     }
 }

@@ -34,10 +34,12 @@
 
 use std::time::Duration;
 
+use engine::base::clock::Millis;
 use networks::providers::lookup::{Capabilities, Charge};
 
 /// The window of Twitter's rate limits, in seconds.
 pub const WINDOW_S: f64 = 900.0;
+pub(super) const DAY_S: f64 = 86_400.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestFill {
@@ -58,6 +60,14 @@ pub struct Flow {
     pub interval_s: f64,
     /// Updates of an id before it leaves the lane; 1 if unknown, which is on the safe side.
     pub visits: f64,
+}
+
+impl Flow {
+    /// `rate` is per second.
+    #[must_use]
+    pub fn new(rate: f64, interval_ms: Millis, visits: f64) -> Self {
+        Self { rate, interval_s: interval_ms.max(1) as f64 / 1e3, visits }
+    }
 }
 
 impl RequestFill {

@@ -3,10 +3,9 @@
 //! The calculation follows a tweet's updates as in the plan. Each UTC day in which it is read is one charged read. The cost is the mean
 //! over creation times that are spread evenly over the day. All tweets are assumed to be returned: a missing one costs nothing.
 
-use std::fmt;
-
 use serde::Serialize;
 
+use crate::table::Table;
 use engine::base::clock::Millis;
 use engine::base::humanize::format_number;
 use engine::schedule::age::{AgeTable, SameDay};
@@ -15,7 +14,9 @@ const DAY_MS: Millis = 86_400_000;
 /// Number of creation times per day: one per 5 minutes, in the middle of each interval.
 const CREATION_TIMES: i64 = 288;
 /// Days in a month, on average (the Gregorian calendar's 365.2425 in twelve).
-pub const MONTH_DAYS: f64 = 365.2425 / 12.0;
+const MONTH_DAYS: f64 = 365.2425 / 12.0;
+/// Charged reads per account.
+pub const READS_PER_ACCOUNT: f64 = 2.0;
 /// Maximum lifetime of a tweet: the calculation goes day by day.
 const LONGEST_LIFE_MS: Millis = 36_525 * DAY_MS;
 
@@ -34,12 +35,9 @@ pub struct ReadTerms {
     pub reads_per_month: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ReadsPlan {
-    /// Mean number of UTC days in which a tweet is read. Each is charged once.
-    pub reads_per_tweet: f64,
-    /// The mean without `x.same_day`.
-    pub reads_per_tweet_without_same_day: f64,
+/// Charged reads and their cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ReadCost {
     pub reads_per_month: f64,
     pub price_per_read: f64,
     pub dollars_per_month: f64,
@@ -48,20 +46,70 @@ pub struct ReadsPlan {
     pub share_of_budget: Option<f64>,
 }
 
-impl ReadsPlan {
-    pub(super) fn new(ages: &AgeTable, tweets_per_day: f64, terms: &ReadTerms) -> Result<Self, BadLifetime> {
-        let ReadTerms { same_day, price_per_read, reads_per_month: allowed } = *terms;
-        let reads_per_tweet = self::reads_per_tweet(ages, same_day)?;
-        let reads_per_month = reads_per_tweet * tweets_per_day * MONTH_DAYS;
-        Ok(Self {
-            reads_per_tweet,
-            reads_per_tweet_without_same_day: self::reads_per_tweet(ages, SameDay::default())?,
+impl ReadCost {
+    #[must_use]
+    pub fn new(reads_per_day: f64, terms: &ReadTerms) -> Self {
+        let ReadTerms { price_per_read, reads_per_month: allowed, .. } = *terms;
+        let reads_per_month = reads_per_day * MONTH_DAYS;
+        Self {
             reads_per_month,
             price_per_read,
             dollars_per_month: reads_per_month * price_per_read,
             reads_allowed_per_month: allowed,
             share_of_budget: allowed.map(|allowed| reads_per_month / allowed),
+        }
+    }
+
+    pub(super) fn price_text(&self) -> String {
+        format!("at ${} per read (x.price_per_read)", self.price_per_read)
+    }
+
+    /// Adds the share of the budget, if it has a limit. `setting` is the budget's name.
+    pub(super) fn add_share(&self, lines: &mut Table, setting: &str) {
+        if let Some((allowed, share)) = self.reads_allowed_per_month.zip(self.share_of_budget) {
+            let (allowed, enough) = (format_number(allowed.round()), enough(share <= 1.0));
+            let note = format!("of {allowed} reads per month ({setting}): {enough}");
+            lines.figure("share of the budget", format!("{:.1} %", share * 100.0), note);
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReadsPlan {
+    /// Mean number of UTC days in which a tweet is read. Each is charged once.
+    pub reads_per_tweet: f64,
+    /// The mean without `x.same_day`.
+    pub reads_per_tweet_without_same_day: f64,
+    #[serde(flatten)]
+    pub cost: ReadCost,
+}
+
+impl ReadsPlan {
+    pub(super) fn new(ages: &AgeTable, tweets_per_day: f64, terms: &ReadTerms) -> Result<Self, BadLifetime> {
+        let reads_per_tweet = self::reads_per_tweet(ages, terms.same_day)?;
+        Ok(Self {
+            reads_per_tweet,
+            reads_per_tweet_without_same_day: self::reads_per_tweet(ages, SameDay::default())?,
+            cost: ReadCost::new(reads_per_tweet * tweets_per_day, terms),
         })
+    }
+
+    pub(super) fn add_to(&self, lines: &mut Table) {
+        let Self { reads_per_tweet, reads_per_tweet_without_same_day: without, cost } = self;
+        let saved = if 1.0 - reads_per_tweet / without.max(1.0) > 0.0005 {
+            format!("{} without x.same_day", format_number(*without))
+        } else {
+            "x.same_day saves nothing with this tweet_age".to_owned()
+        };
+        let note = format!("UTC days: each is charged once; {saved}");
+        lines.figure("reads per tweet", format_number(*reads_per_tweet), note);
+        let month = format_number(cost.reads_per_month.round());
+        lines.figure("reads per month", month, "30.4 days, every tweet returned");
+        lines.figure("cost per month, $", format_dollars(cost.dollars_per_month), cost.price_text());
+        cost.add_share(lines, "x.reads");
+        if cost.share_of_budget.is_none() {
+            lines.figure("share of the budget", "-", "x.reads is 0: no limit");
+        }
     }
 }
 
@@ -113,37 +161,8 @@ fn days_read(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
     days
 }
 
-impl fmt::Display for ReadsPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = |name: &str, value: String, note: String| {
-            writeln!(f, "{}", format!("{name:<24}{value:>14}  {note}").trim_end())
-        };
-        let saved = 1.0 - self.reads_per_tweet / self.reads_per_tweet_without_same_day.max(1.0);
-        let note = if saved > 0.0005 {
-            format!(
-                "UTC days: each is charged once; {} without x.same_day",
-                format_number(self.reads_per_tweet_without_same_day)
-            )
-        } else {
-            "UTC days: each is charged once; x.same_day saves nothing with this tweet_age".to_owned()
-        };
-        line("reads per tweet", format_number(self.reads_per_tweet), note)?;
-        line(
-            "reads per month",
-            format_number(self.reads_per_month.round()),
-            "30.4 days, every tweet returned".to_owned(),
-        )?;
-        let price = format!("at ${} per read (x.price_per_read)", self.price_per_read);
-        line("cost per month, $", format_dollars(self.dollars_per_month), price)?;
-        match self.reads_allowed_per_month.zip(self.share_of_budget) {
-            Some((allowed, share)) => {
-                let enough = if share <= 1.0 { "enough" } else { "NOT ENOUGH" };
-                let note = format!("of {} reads per month (x.reads): {enough}", format_number(allowed.round()));
-                line("share of the budget", format!("{:.1} %", share * 100.0), note)
-            }
-            None => line("share of the budget", "-".to_owned(), "x.reads is 0: no limit".to_owned()),
-        }
-    }
+pub(super) fn enough(is_enough: bool) -> &'static str {
+    if is_enough { "enough" } else { "NOT ENOUGH" }
 }
 
 /// Formats dollars and cents, with commas between the thousands.

@@ -15,79 +15,30 @@
 //! Two effects are left out. Waits for requests to fill lengthen intervals, and lookahead shortens them. A tweet that the API does not
 //! return is looked up every `updater.unavailable_every` until it ends early; here it counts as returned.
 
-mod adaptive;
-mod checks;
-mod fill;
-mod reads;
-
 use std::fmt;
 
 use serde::Serialize;
 
+use super::adaptive::AdaptivePlan;
+use super::checks::{ChecksPlan, Costs};
+use super::fill::{DAY_S, Flow, RequestFill, WINDOW_S};
+use super::network::{Amount, CallLimits, Capacity, CredentialCounts, Network, ROUNDING, TWITTER_CALLS, figures};
+use super::reads::{self, BadLifetime, ReadsPlan};
+use crate::table::Table;
 use engine::base::clock::{self, Millis};
 use engine::base::humanize::format_number;
 use engine::schedule::age::{AgeTable, Bracket};
 
-pub use self::adaptive::AdaptivePlan;
-pub use self::checks::{ChecksPlan, Costs};
-pub use self::fill::{Flow, RequestFill, WINDOW_S};
-pub use self::reads::{BadLifetime, MONTH_DAYS, ReadTerms, ReadsPlan, format_dollars, monthly_reads, reads_per_tweet};
-
-/// Calls of `statuses/lookup` per window with a user's token (Twitter's page on rate limits, v1.1).
-pub const USER_CALLS: u32 = 900;
-/// Calls of `statuses/lookup` per window with an app-only token (same page).
-pub const APP_CALLS: u32 = 300;
-/// Calls of `GET /2/tweets` per window with a user's token (X's page on rate limits, August 2026).
-pub const X_USER_CALLS: u32 = 5_000;
-/// Calls of `GET /2/tweets` per window with an app-only token (same page).
-pub const X_APP_CALLS: u32 = 3_500;
 /// Redis memory per scheduled 19-digit id, in bytes, as `tests/it/load/memory.rs` measures it. Leases and claim records are negligible:
 /// they exist only for ids in flight, at most `updater.concurrency` × 100 per process.
 pub const REDIS_BYTES_PER_ID: u32 = 126;
 /// Maximum input. Up to here all figures are exact to many places.
 const MAX_TWEETS: f64 = 1e12;
-const DAY_S: f64 = 86_400.0;
 const DAY_MS: f64 = DAY_S * 1e3;
 
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("--tweets-per-day ({0}) must be above 0 and at most 1,000,000,000,000")]
 pub struct BadTweetsPerDay(pub f64);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallLimits {
-    pub user: u32,
-    pub app: u32,
-}
-
-pub const TWITTER_CALLS: CallLimits = CallLimits { user: USER_CALLS, app: APP_CALLS };
-pub const X_CALLS: CallLimits = CallLimits { user: X_USER_CALLS, app: X_APP_CALLS };
-/// The limits of `users/lookup` of v1.1, and of `GET /2/users` (both pages on rate limits, August 2026).
-pub const ACCOUNT_CALLS: CallLimits = CallLimits { user: 900, app: 300 };
-/// The limits of a Mastodon instance: 300 calls per 5 minutes, shared with all other calls (its documentation of rate limits).
-pub const MASTODON_CALLS: CallLimits = CallLimits { user: 900, app: 900 };
-
-/// The limits of `followers/ids` and `friends/ids` of v1.1, each on its own (both pages on rate limits, August 2026).
-pub const LIST_CALLS: CallLimits = CallLimits { user: 15, app: 15 };
-/// The limits of `GET /2/users/:id/followers` and `/following`, each on its own (X's page on rate limits, August 2026).
-pub const X_LIST_CALLS: CallLimits = CallLimits { user: 300, app: 300 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct CredentialCounts {
-    pub user: u32,
-    pub app: u32,
-}
-
-impl CredentialCounts {
-    #[must_use]
-    pub fn calls_per_15_min(self) -> f64 {
-        self.calls(TWITTER_CALLS)
-    }
-
-    #[must_use]
-    pub fn calls(self, limits: CallLimits) -> f64 {
-        f64::from(self.user) * f64::from(limits.user) + f64::from(self.app) * f64::from(limits.app)
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BracketPlan {
@@ -138,7 +89,7 @@ pub struct Plan {
     pub tweet_rows_per_day: f64,
     /// New rows of `tweet_metrics` if every update finds a count changed.
     pub history_rows_per_day_at_most: f64,
-    pub given: Option<CredentialCapacity>,
+    pub given: Option<Capacity>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadsPlan>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,16 +100,6 @@ pub struct Plan {
     pub calls: CallLimits,
     #[serde(skip)]
     pub fill: RequestFill,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct CredentialCapacity {
-    #[serde(flatten)]
-    pub credentials: CredentialCounts,
-    pub calls_per_15_min: f64,
-    /// Maximum tweets per day, rounded down.
-    pub largest_tweets_per_day: u64,
-    pub enough: bool,
 }
 
 /// Returns the updates of one tweet in each bracket. The last update comes at an age of the sum of updates × interval.
@@ -179,26 +120,20 @@ pub fn updates_per_tweet(ages: &AgeTable) -> u64 {
 }
 
 fn flows(ages: &AgeTable, tweets_per_day: f64) -> Vec<Flow> {
-    let flow = |(bracket, updates): (&Bracket, u64)| Flow {
-        rate: tweets_per_day * updates as f64 / DAY_S,
-        interval_s: bracket.lane.patience as f64 / 1e3,
-        visits: updates as f64,
+    let flow = |(bracket, updates): (&Bracket, u64)| {
+        Flow::new(tweets_per_day * updates as f64 / DAY_S, bracket.lane.patience, updates as f64)
     };
     ages.brackets().iter().zip(updates_by_bracket(ages)).map(flow).collect()
 }
 
-/// Returns the maximum of tweets per day for which these credentials have enough calls.
+/// Returns the maximum of tweets per day with this number of calls per 15 minutes. More tweets never need fewer requests.
+/// So if requests are not full at the rate of full requests, bisection finds the maximum.
 #[must_use]
-pub fn largest_tweets_per_day(ages: &AgeTable, fill: RequestFill, credentials: CredentialCounts) -> f64 {
-    max_tweets_per_day(ages, fill, credentials.calls_per_15_min() / WINDOW_S)
-}
-
-/// Returns the maximum of tweets per day with this number of calls per second. More tweets never need fewer requests. So if requests
-/// are not full at the rate of full requests, bisection finds the maximum.
-fn max_tweets_per_day(ages: &AgeTable, fill: RequestFill, calls: f64) -> f64 {
+pub fn largest_tweets_per_day(ages: &AgeTable, fill: RequestFill, calls_per_15_min: f64) -> f64 {
+    let calls = calls_per_15_min / WINDOW_S;
     let requests = |tweets_per_day: f64| fill.requests_per_second(&flows(ages, tweets_per_day));
     let full = calls * fill.limit as f64 * DAY_S / updates_per_tweet(ages) as f64;
-    if requests(full) <= calls * (1.0 + 1e-12) {
+    if requests(full) <= calls * (1.0 + ROUNDING) {
         return full;
     }
     let (mut low, mut high) = (0.0, full);
@@ -209,13 +144,6 @@ fn max_tweets_per_day(ages: &AgeTable, fill: RequestFill, calls: f64) -> f64 {
         }
         if requests(middle) <= calls { low = middle } else { high = middle }
     }
-}
-
-/// Returns the number of credentials with `calls` calls per 15 minutes that these lookups need. An excess of one part in 10^12 is a
-/// rounding error.
-#[must_use]
-pub fn credentials_needed(lookups_per_15_min: f64, calls: u32) -> u64 {
-    (lookups_per_15_min / f64::from(calls) * (1.0 - 1e-12)).ceil() as u64
 }
 
 impl Plan {
@@ -247,6 +175,7 @@ impl Plan {
         let lookups_per_second = updates_per_second / ids_per_lookup;
         let lookups_per_15_min = lookups_per_second * WINDOW_S;
         let ids_scheduled = brackets.iter().map(|bracket| bracket.ids_scheduled).sum();
+        let [user_credentials, app_credentials] = TWITTER_CALLS.credentials_for(lookups_per_15_min);
         let lifetime_days = ages.lifetime() as f64 / DAY_MS;
         Ok(Self {
             tweets_per_day,
@@ -261,8 +190,8 @@ impl Plan {
             ids_per_lookup,
             lookups_per_second,
             lookups_per_15_min,
-            user_credentials: credentials_needed(lookups_per_15_min, USER_CALLS),
-            app_credentials: credentials_needed(lookups_per_15_min, APP_CALLS),
+            user_credentials,
+            app_credentials,
             tweets_alive: tweets_per_day * lifetime_days,
             ids_scheduled,
             redis_bytes: ids_scheduled * f64::from(REDIS_BYTES_PER_ID),
@@ -277,104 +206,87 @@ impl Plan {
         })
     }
 
-    #[must_use]
-    pub fn with_calls(mut self, calls: CallLimits) -> Self {
-        self.calls = calls;
-        self.user_credentials = credentials_needed(self.lookups_per_15_min, calls.user);
-        self.app_credentials = credentials_needed(self.lookups_per_15_min, calls.app);
-        self
-    }
-
-    /// Adds the cost of reads; `ages` as for [`Plan::new`]. Fails if a tweet lives for longer than a century.
-    pub fn with_reads(mut self, ages: &AgeTable, terms: &ReadTerms) -> Result<Self, BadLifetime> {
-        self.reads = Some(ReadsPlan::new(ages, self.tweets_per_day, terms)?);
+    /// Takes the limits and the price of this network instead of Twitter's; `ages` as for [`Plan::new`]. Fails if reads
+    /// are charged and a tweet lives for longer than a century.
+    pub fn with_network(mut self, ages: &AgeTable, network: &Network) -> Result<Self, BadLifetime> {
+        if let Some(calls) = network.calls {
+            self.calls = calls;
+            [self.user_credentials, self.app_credentials] = calls.credentials_for(self.lookups_per_15_min);
+        }
+        let reads = network.reads.as_ref().map(|terms| ReadsPlan::new(ages, self.tweets_per_day, terms));
+        self.reads = reads.transpose()?;
         Ok(self)
     }
 
     #[must_use]
     pub fn costs(&self) -> Costs {
-        let reads = self.reads.as_ref().map(|reads| (reads.reads_per_month, reads.dollars_per_month));
-        Costs { calls_per_15_min: self.lookups_per_15_min, reads }
+        Costs { calls_per_15_min: self.lookups_per_15_min, reads: self.reads.as_ref().map(|reads| reads.cost) }
     }
 
     /// Adds the capacity of these credentials; `ages` as for [`Plan::new`].
     #[must_use]
     pub fn with_credentials(mut self, ages: &AgeTable, credentials: CredentialCounts) -> Self {
         let calls_per_15_min = credentials.calls(self.calls);
-        let largest = max_tweets_per_day(ages, self.fill, calls_per_15_min / WINDOW_S);
-        self.given = Some(CredentialCapacity {
-            credentials,
-            calls_per_15_min,
-            // A rounding error must not push the result below a whole number.
-            largest_tweets_per_day: (largest * (1.0 + 1e-12)) as u64,
-            enough: self.tweets_per_day <= largest * (1.0 + 1e-12),
-        });
+        // A rounding error must not push the result below a whole number.
+        let largest = largest_tweets_per_day(ages, self.fill, calls_per_15_min) * (1.0 + ROUNDING);
+        let amount = Amount::LargestTweetsPerDay(largest as u64);
+        let enough = self.tweets_per_day <= largest;
+        self.given = Some(Capacity { credentials, calls_per_15_min, amount, enough });
         self
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut row = |a: &str, b: &str, c: &str, d: &str, e: &str| writeln!(f, "{a:<14}{b:>10}{c:>20}{d:>20}{e:>18}");
-        row("bracket", "every", "updates per tweet", "updates per 15 min", "ids scheduled")?;
-        for bracket in &self.brackets {
-            let every = humantime::format_duration(clock::span(bracket.interval_ms)).to_string();
-            let [updates, demand, ids] =
-                [bracket.updates_per_tweet as f64, bracket.updates_per_15_min, bracket.ids_scheduled]
-                    .map(format_number);
-            row(&bracket.bracket, &every, &updates, &demand, &ids)?;
-        }
-        let [updates, demand, ids] =
-            [self.updates_per_tweet as f64, self.updates_per_15_min, self.ids_scheduled].map(format_number);
-        row("all", "", &updates, &demand, &ids)?;
-
-        writeln!(f)?;
-        let mut line = |name: &str, value: f64, note: String| {
-            writeln!(f, "{}", format!("{name:<24}{:>14}  {note}", format_number(value)).trim_end())
+        let header = ["bracket", "every", "updates per tweet", "updates per 15 min", "ids scheduled"];
+        let mut brackets = Table::new("<14>10>20>20>18", &header);
+        let mut row = |name: &str, every: String, updates: u64, demand, ids| {
+            let [updates, demand, ids] = [updates as f64, demand, ids].map(format_number);
+            brackets.row(&[&name, &every, &updates, &demand, &ids]);
         };
-        line("tweets per day", self.tweets_per_day, String::new())?;
-        line("tweets alive", self.tweets_alive, format!("younger than {} days", format_number(self.lifetime_days)))?;
-        line("updates per second", self.updates_per_second, String::new())?;
+        for of in &self.brackets {
+            let every = humantime::format_duration(clock::span(of.interval_ms)).to_string();
+            row(&of.bracket, every, of.updates_per_tweet, of.updates_per_15_min, of.ids_scheduled);
+        }
+        row("all", String::new(), self.updates_per_tweet, self.updates_per_15_min, self.ids_scheduled);
+
+        let mut lines = figures();
+        let mut line = |name: &str, value: f64, note: &str| lines.figure(name, format_number(value), note);
+        line("tweets per day", self.tweets_per_day, "");
+        let lifetime = format!("younger than {} days", format_number(self.lifetime_days));
+        line("tweets alive", self.tweets_alive, &lifetime);
+        line("updates per second", self.updates_per_second, "");
         let at_most = format_number(self.updates_per_15_min_at_most);
         let has_more = at_most != format_number(self.updates_per_15_min);
         let at_most = if has_more { format!("{at_most} at most, with lookahead") } else { String::new() };
-        line("updates per 15 min", self.updates_per_15_min, at_most)?;
-        line(
-            "lookups per second",
-            self.lookups_per_second,
-            format!("of {} ids each", format_number(self.ids_per_lookup)),
-        )?;
-        line("lookups per 15 min", self.lookups_per_15_min, String::new())?;
+        line("updates per 15 min", self.updates_per_15_min, &at_most);
+        let each = format!("of {} ids each", format_number(self.ids_per_lookup));
+        line("lookups per second", self.lookups_per_second, &each);
+        line("lookups per 15 min", self.lookups_per_15_min, "");
         let [of_user, of_app] = [self.calls.user, self.calls.app].map(|calls| format_number(calls.into()));
-        line("user credentials", self.user_credentials as f64, format!("of {of_user} calls per 15 min, or"))?;
-        line("app-only credentials", self.app_credentials as f64, format!("of {of_app} calls per 15 min"))?;
-        line("Redis memory, MB", self.redis_bytes / 1e6, format!("{REDIS_BYTES_PER_ID} bytes per id"))?;
-        line("tweet rows per day", self.tweet_rows_per_day, "they stay".to_owned())?;
-        line(
-            "history rows per day",
-            self.history_rows_per_day_at_most,
-            "at most: a row only when a count changed".to_owned(),
-        )?;
+        line("user credentials", self.user_credentials as f64, &format!("of {of_user} calls per 15 min, or"));
+        line("app-only credentials", self.app_credentials as f64, &format!("of {of_app} calls per 15 min"));
+        line("Redis memory, MB", self.redis_bytes / 1e6, &format!("{REDIS_BYTES_PER_ID} bytes per id"));
+        line("tweet rows per day", self.tweet_rows_per_day, "they stay");
+        let note = "at most: a row only when a count changed";
+        line("history rows per day", self.history_rows_per_day_at_most, note);
         if let Some(reads) = &self.reads {
-            write!(f, "\n{reads}")?;
+            lines.line("");
+            reads.add_to(&mut lines);
         }
         if let Some(adaptive) = &self.adaptive {
-            write!(f, "\n{adaptive}")?;
+            lines.line("");
+            adaptive.add_to(&mut lines);
         }
         if let Some(checks) = &self.checks {
-            writeln!(f, "{checks}")?;
+            checks.add_to(&mut lines);
         }
-        if let Some(given) = self.given {
-            let CredentialCounts { user, app } = given.credentials;
-            let enough = if given.enough { "enough" } else { "NOT ENOUGH" };
-            writeln!(f)?;
-            writeln!(
-                f,
-                "{user} user and {app} app-only credentials: {} calls per 15 min, for up to {} tweets per day: {enough}",
-                format_number(given.calls_per_15_min),
-                format_number(given.largest_tweets_per_day as f64)
-            )?;
+        if let Some(Capacity { credentials, calls_per_15_min, amount, enough }) = &self.given {
+            let (calls, enough) = (format_number(*calls_per_15_min), reads::enough(*enough));
+            lines.line("");
+            let most = format!("for up to {amount} tweets per day: {enough}");
+            lines.line(format!("{credentials}: {calls} calls per 15 min, {most}"));
         }
-        Ok(())
+        writeln!(f, "{brackets}\n\n{lines}")
     }
 }

@@ -1,0 +1,27 @@
+//! Calls, time, storage and money for a number of posts per day, of accounts, or of lists. Pure.
+//!
+//! Each kind of items states its demand ([`Plan`], [`AccountsPlan`], [`ListsPlan`]). [`NetworkPlan`] compares the demand
+//! with the calls of credentials, and [`ReadCost`] with the budget of reads.
+
+mod accounts;
+mod adaptive;
+mod checks;
+mod fill;
+mod lists;
+mod network;
+mod posts;
+mod reads;
+
+pub use self::accounts::{AccountsPlan, Population};
+pub use self::adaptive::AdaptivePlan;
+pub use self::checks::{ChecksPlan, Costs};
+pub use self::fill::{Flow, RequestFill, WINDOW_S};
+pub use self::lists::{ListPopulation, ListsPlan};
+pub use self::network::{
+    ACCOUNT_CALLS, CallLimits, Capacity, CredentialCounts, LIST_CALLS, Network, NetworkPlan, TWITTER_CALLS, X_CALLS,
+    X_LIST_CALLS,
+};
+pub use self::posts::{BadTweetsPerDay, Plan, REDIS_BYTES_PER_ID, largest_tweets_per_day, updates_per_tweet};
+pub use self::reads::{
+    BadLifetime, READS_PER_ACCOUNT, ReadCost, ReadTerms, ReadsPlan, format_dollars, monthly_reads, reads_per_tweet,
+};
