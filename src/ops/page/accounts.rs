@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::format::{count_text, describe_error};
+use super::scroll_table::scroll_table;
 use crate::ops::Snapshot;
 use crate::ops::report::known_accounts::KnownAccounts;
 use engine::base::humanize::group_digits;
@@ -29,26 +30,17 @@ pub(super) fn section(snapshot: &Snapshot) -> Markup {
                 (Some(_), Some(0)) => p.lead.none { "No account is stored yet." },
                 (Some(states), Some(all)) => {
                     p.lead { strong { (count_text(all, "account")) } " stored; the oldest data: " strong { (known.oldest_age_text()) } }
-                    div.scroll #accounts-box tabindex="0" role="region" aria-label="Accounts by state" {
-                        table aria-label="Accounts by state" {
-                            thead {
-                                tr {
-                                    th scope="col" { "State" }
-                                    th.n scope="col" { "Accounts" }
-                                    th.lesser scope="col" { "Meaning" }
-                                }
-                            }
-                            tbody {
-                                @for (state, accounts) in states {
-                                    tr {
-                                        th scope="row" { (state.as_str()) }
-                                        td.n { (group_digits(*accounts)) }
-                                        td.lesser { (meaning(*state)) }
-                                    }
-                                }
+                    (scroll_table("accounts-box", "Accounts by state", None, &[
+                        ("", "State"), ("n", "Accounts"), ("lesser", "Meaning")
+                    ], html! {
+                        @for (state, accounts) in states {
+                            tr {
+                                th scope="row" { (state.as_str()) }
+                                td.n { (group_digits(*accounts)) }
+                                td.lesser { (meaning(*state)) }
                             }
                         }
-                    }
+                    }))
                 }
                 _ => p.lead.bad {
                     "The accounts by state are unknown: "

@@ -8,6 +8,7 @@ use super::format::{date, describe_error, number_or_dash, one_line, relative_tim
 use super::layout::problem_notice;
 use super::pages::Page;
 use super::routes::Routes;
+use super::scroll_table::scroll_table;
 use crate::ops::Snapshot;
 use crate::ops::report::crawls::Crawls;
 use collect::pipelines::profiles::PROFILES;
@@ -44,34 +45,22 @@ fn table(crawls: &Crawls, routes: &Routes, now: Millis) -> Markup {
     let profiles = profiles.map_or_else(String::new, |(_, network)| format!("{PROFILES}:{network}"));
     let address = |owner: &str| routes.item_address_in(&profiles, owner).unwrap_or_else(|| routes.item_address(owner));
     html! {
-        div.scroll #crawls-box tabindex="0" role="region" aria-label="Crawls under way" {
-            table aria-label="Crawls under way" {
-                thead {
-                    tr {
-                        th scope="col" { "Owner" }
-                        th.lesser scope="col" { "Kind" }
-                        th.n scope="col" { "Pages" }
-                        th.n scope="col" { "Expected" }
-                        th.n.lesser scope="col" { "Members" }
-                        th.lesser scope="col" { "Began" }
-                        th scope="col" { "Time left" }
-                    }
-                }
-                tbody {
-                    @for crawl in crawls.listed.iter().take(ROWS) {
-                        tr {
-                            th scope="row" { a href=(address(&crawl.owner)) { (one_line(&crawl.owner)) } }
-                            td.lesser { (crawl.kind) }
-                            td.n { (group_digits(crawl.pages)) }
-                            td.n { (crawl.expected_pages_text()) }
-                            td.n.lesser { (group_digits(crawl.found)) }
-                            td.lesser { (relative_time(crawl.started_at, now, "ago")) }
-                            td { (crawl.time_left_text()) }
-                        }
-                    }
+        (scroll_table("crawls-box", "Crawls under way", None, &[
+            ("", "Owner"), ("lesser", "Kind"), ("n", "Pages"), ("n", "Expected"), ("n lesser", "Members"),
+            ("lesser", "Began"), ("", "Time left")
+        ], html! {
+            @for crawl in crawls.listed.iter().take(ROWS) {
+                tr {
+                    th scope="row" { a href=(address(&crawl.owner)) { (one_line(&crawl.owner)) } }
+                    td.lesser { (crawl.kind) }
+                    td.n { (group_digits(crawl.pages)) }
+                    td.n { (crawl.expected_pages_text()) }
+                    td.n.lesser { (group_digits(crawl.found)) }
+                    td.lesser { (relative_time(crawl.started_at, now, "ago")) }
+                    td { (crawl.time_left_text()) }
                 }
             }
-        }
+        }))
     }
 }
 

@@ -19,6 +19,7 @@ use super::layout::{Document, item_link, problem_notice};
 use super::number::Number;
 use super::pages::Page;
 use super::routes::Routes;
+use super::scroll_table::{STACKED, scroll_table};
 use crate::data::dead::{ActionCounts, Cursor, DeadAction, DeadItem, DeadItems, DeadPage, reason_filter};
 use collect::ingest::StarterError;
 use collect::pipelines::kind::ItemWords;
@@ -296,22 +297,11 @@ async fn read_rows(dead: &DeadItems, shown: &DeadFilter) -> Result<DeadPage, Sta
 }
 
 fn table(dead: &[DeadItem], may_act: bool, routes: &Routes, one: &str) -> Markup {
-    html! {
-        div.scroll #dead-box tabindex="0" role="region" aria-label="List of dead items" {
-            table.stacked aria-label="List of dead items" {
-                thead {
-                    tr {
-                        th scope="col" { (capitalize(one)) }
-                        th scope="col" { "Dead since" }
-                        th scope="col" { "Reason" }
-                        th scope="col" { "Known to" }
-                        @if may_act { th scope="col" { "Action" } }
-                    }
-                }
-                tbody { @for dead in dead { (row(dead, may_act, routes, one)) } }
-            }
-        }
-    }
+    let name = capitalize(one);
+    let columns = [("", &*name), ("", "Dead since"), ("", "Reason"), ("", "Known to"), ("", "Action")];
+    let columns = if may_act { &columns[..] } else { &columns[..4] };
+    let rows = html! { @for dead in dead { (row(dead, may_act, routes, one)) } };
+    scroll_table("dead-box", "List of dead items", STACKED, columns, rows)
 }
 
 fn row(dead: &DeadItem, may_act: bool, routes: &Routes, one: &str) -> Markup {

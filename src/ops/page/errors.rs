@@ -10,6 +10,7 @@ use maud::{Markup, html};
 use super::format::{count_text, describe_error, one_line, relative_time, truncate_chars};
 use super::layout::item_link;
 use super::routes::Routes;
+use super::scroll_table::{STACKED, scroll_table};
 use crate::ops::report::sources::Sources;
 use crate::ops::{LatestReading, Snapshot};
 use engine::base::clock::Millis;
@@ -184,19 +185,11 @@ fn render_errors(rows: &[Row<'_>], routes: &Routes, now: Millis) -> Markup {
 
 pub(super) fn table(rows: &[Row<'_>], routes: &Routes, now: Millis) -> Markup {
     html! {
-        div.scroll #errors-box tabindex="0" role="region" aria-label="The last errors" {
-            table.stacked aria-label="The last errors" {
-                thead {
-                    tr {
-                        th scope="col" { "Source" }
-                        th scope="col" { "Last seen" }
-                        th scope="col" { "Count" }
-                        th scope="col" { "Error" }
-                    }
-                }
-                tbody { @for row in rows { (render_row(*row, routes, now)) } }
-            }
-        }
+        (scroll_table("errors-box", "The last errors", STACKED, &[
+            ("", "Source"), ("", "Last seen"), ("", "Count"), ("", "Error")
+        ], html! {
+            @for row in rows { (render_row(*row, routes, now)) }
+        }))
     }
 }
 

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::format::{describe_error, format_span};
+use super::scroll_table::scroll_table;
 use crate::ops::Snapshot;
 use crate::ops::report::list_backlog::{ListFigures, TierFigures};
 use engine::base::humanize::group_digits;
@@ -42,35 +43,22 @@ fn unread(lists: &ListFigures) -> Markup {
 
 fn table(lists: &ListFigures) -> Markup {
     html! {
-        div.scroll #lists-box tabindex="0" role="region" aria-label="Age of lists by tier" {
-            table aria-label="Age of lists by tier" {
-                thead {
-                    tr {
-                        th scope="col" { "Tier" }
-                        th.lesser scope="col" { "Visited every" }
-                        th.lesser scope="col" { "Read whole every" }
-                        th.n scope="col" { "Lists" }
-                        th.n scope="col" { "Read whole" }
-                        th.n scope="col" { "Median age" }
-                        th.n scope="col" { "Oldest age" }
-                        th.n scope="col" { "Too old" }
-                    }
-                }
-                tbody {
-                    @for tier in &lists.tiers {
-                        tr {
-                            th scope="row" { (tier.tier) }
-                            td.lesser { (format_span(tier.revisit_ms)) }
-                            td.lesser { (format_span(tier.complete_within_ms)) }
-                            td.n { (group_digits(tier.lists)) }
-                            td.n { (group_digits(tier.complete)) }
-                            td.n { (TierFigures::age_text(tier.median_age_ms)) }
-                            td.n { (TierFigures::age_text(tier.oldest_age_ms)) }
-                            td.n { (group_digits(tier.too_old)) }
-                        }
-                    }
+        (scroll_table("lists-box", "Age of lists by tier", None, &[
+            ("", "Tier"), ("lesser", "Visited every"), ("lesser", "Read whole every"), ("n", "Lists"),
+            ("n", "Read whole"), ("n", "Median age"), ("n", "Oldest age"), ("n", "Too old")
+        ], html! {
+            @for tier in &lists.tiers {
+                tr {
+                    th scope="row" { (tier.tier) }
+                    td.lesser { (format_span(tier.revisit_ms)) }
+                    td.lesser { (format_span(tier.complete_within_ms)) }
+                    td.n { (group_digits(tier.lists)) }
+                    td.n { (group_digits(tier.complete)) }
+                    td.n { (TierFigures::age_text(tier.median_age_ms)) }
+                    td.n { (TierFigures::age_text(tier.oldest_age_ms)) }
+                    td.n { (group_digits(tier.too_old)) }
                 }
             }
-        }
+        }))
     }
 }

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use tokio::sync::Mutex;
 
 use super::format::{count_text, describe_error};
+use super::scroll_table::scroll_table;
 use crate::ops::OpenedStore;
 use crate::ops::slow_query::SlowQuery;
 use collect::pipelines::media::MEDIA;
@@ -75,26 +76,17 @@ fn section(counted: &Result<MediaFigures, String>) -> Markup {
                         strong { (group_digits(count_in_state(totals, MediaState::Waiting))) } " waiting; the files of all networks take "
                         strong { (format!("{:.1} MB", *bytes as f64 / 1e6)) }
                     }
-                    div.scroll #media-box tabindex="0" role="region" aria-label="Media by state" {
-                        table aria-label="Media by state" {
-                            thead {
-                                tr {
-                                    th scope="col" { "State" }
-                                    th.n scope="col" { "Media" }
-                                    th.lesser scope="col" { "Meaning" }
-                                }
-                            }
-                            tbody {
-                                @for total in totals {
-                                    tr {
-                                        th scope="row" { (total.state.as_str()) }
-                                        td.n { (group_digits(non_negative(total.media))) }
-                                        td.lesser { (meaning(total.state)) }
-                                    }
-                                }
+                    (scroll_table("media-box", "Media by state", None, &[
+                        ("", "State"), ("n", "Media"), ("lesser", "Meaning")
+                    ], html! {
+                        @for total in totals {
+                            tr {
+                                th scope="row" { (total.state.as_str()) }
+                                td.n { (group_digits(non_negative(total.media))) }
+                                td.lesser { (meaning(total.state)) }
                             }
                         }
-                    }
+                    }))
                 }
             }
         }

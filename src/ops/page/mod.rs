@@ -49,6 +49,7 @@ mod pages;
 mod polled;
 mod router;
 mod routes;
+mod scroll_table;
 mod sessions;
 mod site;
 mod state_sections;

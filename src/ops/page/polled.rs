@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::format::{count_text, date, describe_error, one_line, relative_time};
+use super::scroll_table::{STACKED, scroll_table};
 use crate::ops::report::sources::{QueueState, Source, Sources, failures_text};
 use engine::base::clock::Millis;
 use engine::base::humanize::group_digits;
@@ -30,22 +31,12 @@ pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
                     @if quiet > 0 { "; " strong.warn { (group_digits(quiet)) } " brought no new post for long" }
                     @if with_gaps > 0 { "; " strong.warn { (group_digits(with_gaps)) } " with gaps: posts may be missing" }
                 }
-                div.scroll #sources-box tabindex="0" role="region" aria-label="The polled sources" {
-                    table.stacked aria-label="The polled sources" {
-                        thead {
-                            tr {
-                                th scope="col" { "Source" }
-                                th scope="col" { "Endpoint" }
-                                th scope="col" { "Newest post" }
-                                th.lesser scope="col" { "Created" }
-                                th scope="col" { "Polled" }
-                                th scope="col" { "Due" }
-                                th.n scope="col" { "Gaps" }
-                            }
-                        }
-                        tbody { @for source in all { (source_rows(source, now)) } }
-                    }
-                }
+                (scroll_table("sources-box", "The polled sources", STACKED, &[
+                    ("", "Source"), ("", "Endpoint"), ("", "Newest post"), ("lesser", "Created"), ("", "Polled"),
+                    ("", "Due"), ("n", "Gaps")
+                ], html! {
+                    @for source in all { (source_rows(source, now)) }
+                }))
             }
         }
     }

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::format::{capitalize, count_text, date, format_span, one_line, percent, relative_time, share_bar};
 use super::layout::item_link;
+use super::scroll_table::{STACKED, scroll_table};
 use crate::ops::page::routes::Routes;
 use crate::ops::report::plan::format_dollars;
 use crate::ops::snapshot::{Freshness, Snapshot};
@@ -51,21 +52,12 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
                 }
             }
             @if !snapshot.freshness.is_empty() {
-                div.scroll #freshness-box tabindex="0" role="region" aria-label="Freshness by lane" {
-                    table aria-label="Freshness by lane" {
-                        thead {
-                            tr {
-                                th scope="col" { "Lane" }
-                                th.lesser scope="col" { "Interval" }
-                                th.n scope="col" { (capitalize(many)) }
-                                th.meter scope="col" { "Up to date" }
-                                th.n scope="col" { "Late" }
-                                th.n scope="col" { "Oldest due" }
-                            }
-                        }
-                        tbody { @for lane in age_lanes_first(snapshot) { (lane_row(lane)) } }
-                    }
-                }
+                (scroll_table("freshness-box", "Freshness by lane", None, &[
+                    ("", "Lane"), ("lesser", "Interval"), ("n", &capitalize(many)), ("meter", "Up to date"),
+                    ("n", "Late"), ("n", "Oldest due")
+                ], html! {
+                    @for lane in age_lanes_first(snapshot) { (lane_row(lane)) }
+                }))
             }
         }
     }
@@ -212,21 +204,12 @@ pub(super) fn workers(snapshot: &Snapshot) -> Markup {
                         @if kinds(field) > 1 { "; " strong.warn { (kinds(field)) " " (what) } " at once" }
                     }
                 }
-                div.scroll #workers-box tabindex="0" role="region" aria-label="List of the workers" {
-                    table.stacked aria-label="List of the workers" {
-                        thead {
-                            tr {
-                                th scope="col" { "Worker" }
-                                th scope="col" { "Heartbeat" }
-                                th scope="col" { "Version" }
-                                th.lesser scope="col" { "Config" }
-                                th.n scope="col" { "Requests" }
-                                th.n scope="col" { "Late p99" }
-                            }
-                        }
-                        tbody { @for one in workers.iter().take(MAX_WORKERS) { (worker_rows(one, snapshot.at_ms())) } }
-                    }
-                }
+                (scroll_table("workers-box", "List of the workers", STACKED, &[
+                    ("", "Worker"), ("", "Heartbeat"), ("", "Version"), ("lesser", "Config"), ("n", "Requests"),
+                    ("n", "Late p99")
+                ], html! {
+                    @for one in workers.iter().take(MAX_WORKERS) { (worker_rows(one, snapshot.at_ms())) }
+                }))
                 @if workers.len() > MAX_WORKERS { p.note { "and " (count_text((workers.len() - MAX_WORKERS) as u64, "worker")) " more" } }
             }
         }
@@ -276,20 +259,17 @@ pub(super) fn dead(snapshot: &Snapshot, latest: &[DeadJob], routes: &Routes) -> 
                     a #all-dead href=(routes.address("/dead")) { "All dead " (many) }
                 }
                 @if !latest.is_empty() {
-                    div.scroll #dead-box tabindex="0" role="region" aria-label="Latest dead items" {
-                        table.stacked aria-label="Latest dead items" {
-                            thead { tr { th scope="col" { (capitalize(one)) } th scope="col" { "Dead since" } th scope="col" { "Reason" } } }
-                            tbody {
-                                @for one in latest {
-                                    tr {
-                                        th.id scope="row" { (item_link(routes, &one.id)) }
-                                        td data-name="Dead since" { (relative_time(one.at, snapshot.at_ms(), "ago")) }
-                                        td.wrap dir="auto" { (one_line(&one.reason)) }
-                                    }
-                                }
+                    (scroll_table("dead-box", "Latest dead items", STACKED, &[
+                        ("", &capitalize(one)), ("", "Dead since"), ("", "Reason")
+                    ], html! {
+                        @for one in latest {
+                            tr {
+                                th.id scope="row" { (item_link(routes, &one.id)) }
+                                td data-name="Dead since" { (relative_time(one.at, snapshot.at_ms(), "ago")) }
+                                td.wrap dir="auto" { (one_line(&one.reason)) }
                             }
                         }
-                    }
+                    }))
                 }
             }
         }

@@ -8,6 +8,7 @@ use tokio::sync::Mutex;
 use super::format::{describe_error, number_or_dash, one_line, relative_time, truncate_chars};
 use super::layout::item_link;
 use super::routes::Routes;
+use super::scroll_table::{STACKED, scroll_table};
 use crate::data::dead::DeadItems;
 use crate::ops::StoreAccess;
 use engine::base::clock::{Millis, Stopwatch};
@@ -62,21 +63,12 @@ fn section(tweets: &Result<Vec<StoredTweet>, String>, routes: &Routes, now: Mill
                 Err(why) => p.lead.bad { "The store does not answer: " (describe_error(why)) },
                 Ok(tweets) if tweets.is_empty() => p.lead.none { "No post is stored." },
                 Ok(tweets) => {
-                    div.scroll #tweets-box tabindex="0" role="region" aria-label="The youngest posts" {
-                        table.stacked aria-label="The youngest posts" {
-                            thead {
-                                tr {
-                                    th scope="col" { "Post" }
-                                    th.n scope="col" { "Likes" }
-                                    th.n scope="col" { "Reposts" }
-                                    th.n.lesser scope="col" { "Lookups" }
-                                    th scope="col" { "Looked up" }
-                                    th scope="col" { "Text" }
-                                }
-                            }
-                            tbody { @for tweet in tweets { (row(tweet, routes, now)) } }
-                        }
-                    }
+                    (scroll_table("tweets-box", "The youngest posts", STACKED, &[
+                        ("", "Post"), ("n", "Likes"), ("n", "Reposts"), ("n lesser", "Lookups"), ("", "Looked up"),
+                        ("", "Text")
+                    ], html! {
+                        @for tweet in tweets { (row(tweet, routes, now)) }
+                    }))
                 }
             }
         }
