@@ -110,12 +110,7 @@ impl Arguments {
         let export = self.export(&start, &pipeline).await?;
         let display = ProgressDisplay::rows(&self.table);
         let progress = |rows| display.show_rows(rows, &count_with_noun(rows, "row", "rows"));
-        let write = async {
-            match self.file() {
-                None => export.to_output(&start.stop, progress).await,
-                Some(file) => export.to_file(file, &start.stop, progress).await.map(Some),
-            }
-        };
+        let write = export.write_to(self.file(), &start.stop, progress);
         // Only the progress display needs the row count, so the export does not wait for it.
         let count = async {
             if display.is_shown()

@@ -32,24 +32,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number)]
     tweets_per_day: Option<f64>,
     /// Plan for this number of accounts instead, whose profiles are collected, for each configured network.
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        value_parser = number,
-        conflicts_with = "tweets_per_day"
-    )]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number)]
     accounts: Option<f64>,
     /// Plan for the follower lists, or the friend lists, of this number of accounts instead. Each of the two kinds has its
     /// own quota.
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        value_parser = number,
-        requires = "list_sizes",
-        conflicts_with_all = ["tweets_per_day", "accounts"]
-    )]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number, requires = "list_sizes")]
     followers: Option<f64>,
     /// Sizes of these lists in members, comma separated. Each size stands for the same share of the lists:
     /// 100,300,1000,20000 for a quarter each.

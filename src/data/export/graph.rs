@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::format::format_time;
 use super::graph_markup::{Attribute, GraphFormat, GraphReport, GraphSchema, Markup, MarkupEdge};
-use super::{ExportError, ExportNote, ExportSink, write_to_file, write_to_output};
+use super::{ExportError, ExportNote, Sink, write_to};
 use engine::base::clock::Stopwatch;
 use engine::base::shutdown::Stop;
 use store::{Edge, FollowInterval, GraphFilter, GraphPart, Graphs, Node};
@@ -25,29 +25,21 @@ pub struct GraphExport {
 }
 
 impl GraphExport {
-    /// Writes to standard output. `None`: the reader stopped reading, which is no error.
-    pub async fn to_output(
+    /// Writes to a file or to standard output; starts over after an interruption. `None`: the reader of standard output
+    /// stopped reading, which is no error.
+    pub async fn write_to(
         &self,
+        file: Option<&Path>,
         stop: &Stop,
         progress: impl Fn(u64) + Sync,
     ) -> Result<Option<GraphReport>, ExportError> {
-        write_to_output(async |to| self.write(to, stop, progress).await).await
-    }
-
-    /// Writes to a file; starts over after an interruption.
-    pub async fn to_file(
-        &self,
-        path: &Path,
-        stop: &Stop,
-        progress: impl Fn(u64) + Sync,
-    ) -> Result<GraphReport, ExportError> {
-        let note = ExportNote::new(&self.request);
-        write_to_file(path, note, false, async |to, _| self.write(to, stop, progress).await).await
+        let write = async |to: &mut Sink, _| self.write(to, stop, progress).await;
+        write_to(file, ExportNote::new(&self.request), false, write).await
     }
 
     async fn write(
         &self,
-        to: &mut (impl ExportSink + Send),
+        to: &mut Sink,
         stop: &Stop,
         progress: impl Fn(u64) + Sync,
     ) -> Result<GraphReport, ExportError> {

@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use serde::Serialize;
 
-use super::{ExportNote, ExportSink, WRITE_BYTES};
+use super::{ExportNote, Sink, WRITE_BYTES};
 use engine::base::clock::Stopwatch;
 use engine::base::humanize::{count_with_noun, group_digits};
 
@@ -186,7 +186,7 @@ impl Markup {
     }
 
     /// Writes the ready bytes if they are enough for one write. Returns true if it wrote.
-    pub fn write_ready(&mut self, to: &mut impl ExportSink) -> io::Result<bool> {
+    pub fn write_ready(&mut self, to: &mut Sink) -> io::Result<bool> {
         let is_enough = self.out.len() >= WRITE_BYTES;
         if is_enough {
             self.write_all(to)?;
@@ -194,7 +194,7 @@ impl Markup {
         Ok(is_enough)
     }
 
-    fn write_all(&mut self, to: &mut impl ExportSink) -> io::Result<()> {
+    fn write_all(&mut self, to: &mut Sink) -> io::Result<()> {
         to.write(&self.out)?;
         self.written += self.out.len() as u64;
         self.out.clear();
@@ -202,7 +202,7 @@ impl Markup {
     }
 
     /// Writes the end of the file and its note.
-    pub fn finish(mut self, to: &mut impl ExportSink, request: &str, watch: &Stopwatch) -> io::Result<GraphReport> {
+    pub fn finish(mut self, to: &mut Sink, request: &str, watch: &Stopwatch) -> io::Result<GraphReport> {
         self.push_footer();
         self.write_all(to)?;
         to.save_note(&ExportNote { bytes: self.written, rows: self.element_count(), ..ExportNote::new(request) })?;

@@ -107,15 +107,16 @@ struct ExportNote {
 }
 
 impl Export {
-    /// Writes to standard output. `None`: the reader stopped reading, which is no error.
-    pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Option<ExportReport>, ExportError> {
-        write_to_output(async |to| self.write(to, self.new_note(), stop, progress).await).await
-    }
-
-    /// Writes to a file, and continues after the last row of an interrupted export.
-    pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64)) -> Result<ExportReport, ExportError> {
-        let write = async |to: &mut PartFile, note| self.write(to, note, stop, progress).await;
-        write_to_file(path, self.new_note(), self.format.can_continue(), write).await
+    /// Writes to a file, after the last row of an interrupted export, or to standard output. `None`: the reader of standard
+    /// output stopped reading, which is no error.
+    pub async fn write_to(
+        &self,
+        file: Option<&Path>,
+        stop: &Stop,
+        progress: impl Fn(u64),
+    ) -> Result<Option<ExportReport>, ExportError> {
+        let write = async |to: &mut Sink, note| self.write(to, note, stop, progress).await;
+        write_to(file, self.new_note(), self.format.can_continue(), write).await
     }
 
     fn new_note(&self) -> ExportNote {
@@ -125,7 +126,7 @@ impl Export {
 
     async fn write(
         &self,
-        to: &mut impl ExportSink,
+        to: &mut Sink,
         mut note: ExportNote,
         stop: &Stop,
         progress: impl Fn(u64),
@@ -178,22 +179,20 @@ impl ExportNote {
     }
 }
 
-async fn write_to_output<T>(
-    write: impl AsyncFnOnce(&mut StandardOutput<io::Stdout>) -> Result<T, ExportError>,
-) -> Result<Option<T>, ExportError> {
-    match write(&mut StandardOutput(io::stdout())).await {
-        Err(ExportError::Write(_, why, _)) if why.kind() == ErrorKind::BrokenPipe => Ok(None),
-        written => written.map(Some),
-    }
-}
-
-/// Writes the part of a file and renames it at the end. `can_continue` allows to append to the rows of an interrupted export.
-async fn write_to_file<T>(
-    path: &Path,
+/// Writes to standard output, or the part of a file, and renames it at the end. `can_continue` allows to append to the rows of
+/// an interrupted export.
+async fn write_to<T>(
+    file: Option<&Path>,
     new: ExportNote,
     can_continue: bool,
-    write: impl AsyncFnOnce(&mut PartFile, ExportNote) -> Result<T, ExportError>,
-) -> Result<T, ExportError> {
+    write: impl AsyncFnOnce(&mut Sink, ExportNote) -> Result<T, ExportError>,
+) -> Result<Option<T>, ExportError> {
+    let Some(path) = file else {
+        return match write(&mut StandardOutput(io::stdout()), new).await {
+            Err(ExportError::Write(_, why, _)) if why.kind() == ErrorKind::BrokenPipe => Ok(None),
+            written => written.map(Some),
+        };
+    };
     match std::fs::metadata(path) {
         Ok(there) if there.is_file() => return Err(ExportError::AlreadyExists(path.to_owned())),
         Ok(_) => return Err(ExportError::NoPlainFile(path.to_owned())),
@@ -206,8 +205,11 @@ async fn write_to_file<T>(
     }
     let done = written?;
     part.finish(path).map_err(|why| ExportError::Write(path.to_owned(), why, ""))?;
-    Ok(done)
+    Ok(Some(done))
 }
+
+/// Receiver of the bytes of an export.
+type Sink = dyn ExportSink + Send;
 
 trait ExportSink {
     fn name(&self) -> &Path;
@@ -361,9 +363,9 @@ mod tests {
         let export = Export { tables, table, wanted, request: "posts".to_owned(), format };
         let stopped = Stop::new();
         stopped.drain();
-        let end = export.to_file(&file, &stopped, |_| {}).await;
+        let end = export.write_to(Some(&file), &stopped, |_| {}).await;
         assert!(matches!(end, Err(ExportError::Stopped(0, _))), "{end:?}");
-        export.to_file(&file, &Stop::new(), |_| {}).await.unwrap();
+        export.write_to(Some(&file), &Stop::new(), |_| {}).await.unwrap();
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         let written = std::fs::read_to_string(&file).unwrap();
         let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();

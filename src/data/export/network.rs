@@ -12,7 +12,7 @@ use futures::StreamExt;
 
 use super::format::format_time;
 use super::graph_markup::{Attribute, GraphFormat, GraphReport, GraphSchema, Markup, MarkupEdge};
-use super::{ExportError, ExportNote, ExportSink, write_to_file, write_to_output};
+use super::{ExportError, ExportNote, Sink, write_to};
 use engine::base::clock::{Millis, Stopwatch};
 use engine::base::shutdown::Stop;
 use networks::model::account::{Person, Role};
@@ -131,23 +131,19 @@ impl NetworkCounts {
 }
 
 impl NetworkExport {
-    /// Writes to standard output. `None`: the reader stopped reading, which is no error.
-    pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Option<GraphReport>, ExportError> {
-        write_to_output(async |to| self.write(to, stop, progress).await).await
-    }
-
-    /// Writes to a file; starts over after an interruption.
-    pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64)) -> Result<GraphReport, ExportError> {
-        write_to_file(path, ExportNote::new(&self.request), false, async |to, _| self.write(to, stop, progress).await)
-            .await
-    }
-
-    async fn write(
+    /// Writes to a file or to standard output; starts over after an interruption. `None`: the reader of standard output
+    /// stopped reading, which is no error.
+    pub async fn write_to(
         &self,
-        to: &mut impl ExportSink,
+        file: Option<&Path>,
         stop: &Stop,
         progress: impl Fn(u64),
-    ) -> Result<GraphReport, ExportError> {
+    ) -> Result<Option<GraphReport>, ExportError> {
+        let write = async |to: &mut Sink, _| self.write(to, stop, progress).await;
+        write_to(file, ExportNote::new(&self.request), false, write).await
+    }
+
+    async fn write(&self, to: &mut Sink, stop: &Stop, progress: impl Fn(u64)) -> Result<GraphReport, ExportError> {
         let (name, rerun_effect) = (to.name().to_owned(), to.rerun_effect());
         let failed = |why| ExportError::Write(name.clone(), why, rerun_effect);
         let watch = Stopwatch::start();

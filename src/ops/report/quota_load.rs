@@ -227,7 +227,7 @@ fn count_noun(count: u64, what: &str) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use super::*;

@@ -70,10 +70,7 @@ impl Arguments {
         let wanted = GraphFilter { lists, profiles, at: at.as_ref().map(|at| at.at), scope };
         let export = GraphExport { graphs, wanted, request, format };
         let progress = |parts| display.show_count(parts, "accounts and edges");
-        let done = match self.file() {
-            None => export.to_output(&start.stop, progress).await,
-            Some(file) => export.to_file(file, &start.stop, progress).await.map(Some),
-        };
+        let done = export.write_to(self.file(), &start.stop, progress).await;
         display.finish();
         self.report_result(done?)?;
         Ok(if refused == 0 { 0 } else { exit::INPUT })

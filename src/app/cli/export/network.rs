@@ -57,10 +57,7 @@ impl Arguments {
         };
         let display = ProgressDisplay::new(word, None);
         let progress = |posts| display.show_count(posts, "posts");
-        let done = match self.file() {
-            None => export.to_output(&start.stop, progress).await,
-            Some(file) => export.to_file(file, &start.stop, progress).await.map(Some),
-        };
+        let done = export.write_to(self.file(), &start.stop, progress).await;
         display.finish();
         self.report_result(done?)?;
         Ok(0)
