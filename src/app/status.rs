@@ -89,7 +89,8 @@ async fn pipeline_status(
             let (stats, accounts) = (whole.queue.stats().await?, whole.statuses().await?);
             let (fill, schedule) = (request_fill(settings, whole.capabilities), pipeline.schedule(settings));
             let status = Status::new(stats, accounts, fill, (pipeline.kind.words(), &*schedule));
-            status.with_api(describe_api(settings, &pipeline.id.provider)).with_reads(whole.reads().await?)
+            let budget = whole.reads().await?;
+            Status { budget, ..status.with_api(describe_api(settings, &pipeline.id.provider)) }
         }
     };
     Ok(Status { answer: Some(Headline::from_reading(&view)), ..status })

@@ -230,9 +230,8 @@ impl Snapshot {
         let fill = terms.fill(capabilities);
         let known_accounts = known_accounts.map(|known| known.with_age_at(stats.now_ms));
         let by = (terms.words, &*terms.schedule);
-        let status = Status::new(stats, accounts.clone(), fill, by).with_reads(reads);
-        let status = status.with_api(terms.api.clone()).with_accounts(known_accounts);
-        let status = status.with_lists(lists).with_crawls(crawls);
+        let status = Status::new(stats, accounts.clone(), fill, by).with_api(terms.api.clone());
+        let status = Status { budget: reads, known_accounts, ..status }.with_lists(lists).with_crawls(crawls);
         let load = Load::from_minutes(&minutes, status.stats.now_ms);
         let forecast = forecast(&load, &status, terms.schedule.age_table(), fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);

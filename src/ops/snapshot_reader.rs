@@ -17,6 +17,7 @@ use super::{FigureSettings, WholeQueue};
 use crate::ops::report::crawls::{self, Crawls};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::list_backlog::{self, ListBacklog};
+use crate::ops::report::status::Status;
 use crate::ops::snapshot::{LatestReading, MINUTES_SHOWN, Measurement, Outage, Reading, Snapshot, count_offsets};
 use collect::pipelines::profiles::is_profiles_namespace;
 use engine::base::clock::{self, Millis, Stopwatch};
@@ -250,7 +251,8 @@ impl SnapshotReader {
         let reading = Reading { measured, lately, known_accounts, lists, crawls, ..reading };
         let snapshot = Snapshot::new(reading, state.store_out.clone(), terms, self.whole.capabilities);
         let (unwritable, old_reader) = (state.unwritable.clone(), state.old_reader.clone());
-        let snapshot = Snapshot { unwritable, status: snapshot.status.with_old_reader(old_reader), ..snapshot };
+        let status = Status { old_reader, ..snapshot.status };
+        let snapshot = Snapshot { unwritable, status, ..snapshot };
         (state.snapshot, state.outage) = (Some(Arc::new(snapshot)), None);
     }
 

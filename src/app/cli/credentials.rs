@@ -56,13 +56,13 @@ impl Arguments {
             let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
             let ledger = service.ledger(provider).await?;
             let known = ledger.statuses(endpoint, &names, &[]).await.with_context(unusable_message)?;
-            let reads = match app::live_budget(settings, provider).map(|budget| *budget.load()) {
+            let budget = match app::live_budget(settings, provider).map(|budget| *budget.load()) {
                 Some(budget) => {
                     Some(budget.status(&ledger.counted_reads(budget.per).await.with_context(unusable_message)?))
                 }
                 None => None,
             };
-            return Ok(CredentialsReport::new(endpoint, callers, known).with_reads(reads));
+            return Ok(CredentialsReport { budget, ..CredentialsReport::new(endpoint, callers, known) });
         }
         let (api, lookup) = open_for_check(settings, provider, endpoint).await?;
         let credentials = app::open_credentials(settings, &service, provider).await?;
@@ -74,8 +74,9 @@ impl Arguments {
             .await
             .with_context(unusable_message)?;
         let known = credentials.statuses(endpoint).await.with_context(unusable_message)?;
-        let reads = credentials.budget_status().await.with_context(unusable_message)?;
+        let budget = credentials.budget_status().await.with_context(unusable_message)?;
         let usage = credentials::fetch_usage(&credentials, &*api).await;
-        Ok(CredentialsReport::new(endpoint, callers, known).with_checks(checks).with_reads(reads).with_usage(usage))
+        let report = CredentialsReport::new(endpoint, callers, known).with_checks(checks);
+        Ok(CredentialsReport { budget, usage, ..report })
     }
 }

@@ -75,16 +75,6 @@ impl CredentialsReport {
         Self { endpoint: endpoint.to_owned(), credentials, budget: None, usage: None }
     }
 
-    #[must_use]
-    pub fn with_reads(self, budget: Option<BudgetStatus>) -> Self {
-        Self { budget, ..self }
-    }
-
-    #[must_use]
-    pub fn with_usage(self, usage: Option<UsageAnswer>) -> Self {
-        Self { usage, ..self }
-    }
-
     /// Adds the API's answers, one per credential in the same order.
     #[must_use]
     pub fn with_checks(mut self, checks: Vec<CheckOutcome>) -> Self {

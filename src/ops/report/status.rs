@@ -129,21 +129,6 @@ impl Status {
         Self { apis, ..self }
     }
 
-    #[must_use]
-    pub fn with_old_reader(self, old_reader: Option<OldReader>) -> Self {
-        Self { old_reader, ..self }
-    }
-
-    #[must_use]
-    pub fn with_reads(self, budget: Option<BudgetStatus>) -> Self {
-        Self { budget, ..self }
-    }
-
-    #[must_use]
-    pub fn with_accounts(self, known_accounts: Option<KnownAccounts>) -> Self {
-        Self { known_accounts, ..self }
-    }
-
     /// Adds the lists. Their visits replace the demand.
     #[must_use]
     pub fn with_lists(self, lists: Option<ListBacklog>) -> Self {
@@ -366,8 +351,10 @@ mod tests {
     fn a_transaction_that_is_old_is_named() {
         let (name, status) = of("x:update", Ok(()));
         let old = OldReader { age_ms: 400_900, what: "the transaction of process 7".to_owned() };
-        let report =
-            StatusReport::new(vec![(name, status.map(|status| status.with_old_reader(Some(old))))], Sources::default());
+        let report = StatusReport::new(
+            vec![(name, status.map(|status| Status { old_reader: Some(old), ..status }))],
+            Sources::default(),
+        );
         let line = "the transaction of process 7 is 6m 40s old and slows down all others; end it";
         assert!(report.to_string().lines().any(|said| said == line), "{report}");
         assert_eq!(serde_json::to_value(&report).unwrap()["old_reader"]["age_ms"], 400_900);
