@@ -61,7 +61,9 @@
 //! 9. **A worker keeps nothing that matters** between two rounds. — `load::kill`
 
 pub mod app;
+pub mod data;
 pub mod ops;
+mod table;
 mod table;
 
 pub use collect::{config, ingest, pipelines};
