@@ -67,9 +67,8 @@ impl Order {
 
 const FIRST: &str = "first";
 pub const ONCE: &str = "once";
-/// Lanes of every pipeline in which items stay only once: their patience is no interval. A schedule may
-/// [have more](crate::schedule::Schedule::is_pass_through).
-pub(super) const PASS_THROUGH_LANES: [&str; 2] = [FIRST, ONCE];
+/// Lane of items that an event made due, not an interval.
+pub const REPEAT: &str = "repeat";
 /// Patience of items to look up at once. It matters only while calls are scarce.
 const AT_ONCE: Duration = Duration::from_secs(3_600);
 
@@ -99,6 +98,11 @@ impl Lane {
     }
 
     #[must_use]
+    pub fn is_pass_through(&self) -> bool {
+        is_pass_through(&self.name, self.order)
+    }
+
+    #[must_use]
     pub fn with_tier(self, tier: u8) -> Self {
         Self { tier, ..self }
     }
@@ -107,4 +111,10 @@ impl Lane {
     pub fn with_order(self, order: Order) -> Self {
         Self { order, ..self }
     }
+}
+
+/// Returns true if items only pass through that lane: its patience is no interval, so the items state no demand. Items wait in order of
+/// [`Order::NewestFirst`] only for their first lookup.
+pub(crate) fn is_pass_through(name: &str, order: Order) -> bool {
+    [FIRST, ONCE, REPEAT].contains(&name) || order == Order::NewestFirst
 }

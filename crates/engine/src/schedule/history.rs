@@ -18,7 +18,7 @@ pub struct History {
     pub last: Option<Answer>,
     /// `None`: the last answer was the first one, and the item began with a count of 0.
     pub before: Option<Answer>,
-    /// Stored result of [`Schedule::recent_events`](super::Schedule::recent_events) at the answer before. `None`: estimated from the counts.
+    /// Stored result of `recent_events` of the schedule at the answer before. `None`: estimated from the counts.
     pub recent: Option<f64>,
 }
 

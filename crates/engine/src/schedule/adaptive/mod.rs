@@ -23,7 +23,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use self::budget::{Normaliser, Spending, table_calls};
-use self::grid::{Grid, MAX_STEP};
+use self::grid::Grid;
 use self::model::{Counts, Model};
 use self::reference::BudgetByAge;
 use crate::base::clock::Millis;
@@ -135,26 +135,6 @@ impl Adaptive {
     #[must_use]
     pub fn price(&self) -> f64 {
         self.price
-    }
-
-    /// Calls to spend, as a multiple of the age table's. `quota` is the quota in the same unit; `None` if it is unknown or unlimited.
-    #[must_use]
-    pub fn call_share(&self, quota: Option<f64>) -> f64 {
-        // Beyond this the bounds of the intervals would limit the calls, and the price would run away.
-        const REACH: f64 = 0.9;
-        // Early updates spend the rest. A demand above the quota would look like too few credentials.
-        const NEARLY: f64 = 0.97;
-        let spends = self.options.spend == Spend::Quota;
-        let quota = quota.filter(|quota| spends && quota.is_finite()).unwrap_or(0.0);
-        // A quota below the table's calls is shared out in the queue's order, for any demand.
-        (quota * NEARLY).clamp(1.0, self.options.shortest.powf(-REACH))
-    }
-
-    /// Maximum earliness of an update that uses idle quota, as a share of its lane's patience; 0: never early. At that earliness
-    /// [`Options::earliest`] of the interval is over.
-    #[must_use]
-    pub fn max_earliness(&self) -> f64 {
-        if self.options.spend == Spend::Quota { (1.0 - self.options.earliest) / MAX_STEP } else { 0.0 }
     }
 
     pub fn lanes(&self) -> impl Iterator<Item = Lane> {
@@ -317,7 +297,9 @@ impl Adaptive {
 mod tests {
     use proptest::prelude::*;
 
+    use super::grid::MAX_STEP;
     use super::*;
+    use crate::schedule::Budgeted;
     use crate::schedule::history::Answer;
 
     const MINUTE: Millis = 60_000;
@@ -380,7 +362,7 @@ mod tests {
     fn the_quota_decides_on_the_calls_where_it_is_to_be_spent() {
         let of = |spend| {
             let options = Options { spend, ..Options::default() };
-            Adaptive { options, ..schedule(1.0) }
+            Adaptive { options, ..schedule(1.0) }.quota_use()
         };
         let (demand, quota) = (of(Spend::Demand), of(Spend::Quota));
         assert_eq!([None, Some(2.0), Some(0.4)].map(|of| demand.call_share(of)), [1.0; 3]);
@@ -388,9 +370,9 @@ mod tests {
         assert_eq!([None, Some(2.0), Some(0.4), Some(f64::NAN)].map(|of| quota.call_share(of)), [1.0, 1.94, 1.0, 1.0]);
         // Never more than the bounds of intervals allow.
         assert!(quota.call_share(Some(1e9)) < 9.0);
-        assert_eq!(demand.max_earliness(), 0.0);
+        assert_eq!(demand.max_earliness, 0.0);
         // In a lane whose patience is twice the interval, half of the interval is still over.
-        assert!(quota.max_earliness() > 0.2 && quota.max_earliness() * MAX_STEP <= 0.5);
+        assert!(quota.max_earliness > 0.2 && quota.max_earliness * MAX_STEP <= 0.5);
     }
 
     #[test]

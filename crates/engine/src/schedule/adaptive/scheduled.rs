@@ -7,8 +7,9 @@ use super::budget::{Normaliser, Spending};
 use crate::base::clock::Millis;
 use crate::lane::Lane;
 use crate::schedule::age::AgeTable;
+use crate::schedule::budgeted::QuotaUse;
 use crate::schedule::history::History;
-use crate::schedule::{IntervalExplanation, Next, Schedule, ScheduledItem};
+use crate::schedule::{Budgeted, IntervalExplanation, Next, Schedule, ScheduledItem};
 
 /// The item's history. A date in the future counts as now, as in the age table.
 fn with_past_date(item: &ScheduledItem<'_>, now: Millis) -> History {
@@ -21,42 +22,8 @@ impl Schedule for Adaptive {
         Some((decision.lane, decision.delay))
     }
 
-    fn needs_date(&self) -> bool {
-        true
-    }
-
-    fn needs_history(&self) -> bool {
-        true
-    }
-
-    fn recent_events(&self, item: &ScheduledItem<'_>) -> Option<f64> {
-        let last = item.history.last?;
-        let counts = Self::counts(item.history.created_at?.min(last.at), &item.history)?;
-        Some(self.model.recent_events(&counts))
-    }
-
-    fn spending(&self, item: &ScheduledItem<'_>, due: Millis) -> Option<Spending> {
-        Some(self.spending(&item.history, Some(due)))
-    }
-
-    fn with_correction(&self, by: Normaliser) -> Option<Arc<dyn Schedule>> {
-        Some(Arc::new(self.clone().with_normaliser(by)))
-    }
-
-    fn call_share(&self, quota: Option<f64>) -> f64 {
-        self.call_share(quota)
-    }
-
-    fn max_earliness(&self) -> f64 {
-        self.max_earliness()
-    }
-
     fn lane_for_interval(&self, interval: Millis) -> Option<Lane> {
         Some(self.grid.lane(interval))
-    }
-
-    fn explain(&self, item: &ScheduledItem<'_>, interval: Millis, now: Millis) -> Option<IntervalExplanation> {
-        self.explain(&with_past_date(item, now), interval, now)
     }
 
     fn longest_interval(&self, item: &ScheduledItem<'_>, now: Millis) -> Option<Millis> {
@@ -70,15 +37,49 @@ impl Schedule for Adaptive {
     fn age_table(&self) -> Option<&AgeTable> {
         Some(&self.table)
     }
+
+    fn budget(&self) -> Option<&dyn Budgeted> {
+        Some(self)
+    }
+}
+
+impl Budgeted for Adaptive {
+    fn spending(&self, item: &ScheduledItem<'_>, due: Millis) -> Option<Spending> {
+        Some(self.spending(&item.history, Some(due)))
+    }
+
+    fn with_correction(&self, by: Normaliser) -> Arc<dyn Schedule> {
+        Arc::new(self.clone().with_normaliser(by))
+    }
+
+    fn quota_use(&self) -> QuotaUse {
+        // Beyond this the bounds of the intervals would limit the calls, and the price would run away.
+        const REACH: f64 = 0.9;
+        QuotaUse::new(self.options.spend, self.options.shortest.powf(-REACH), self.options.earliest)
+    }
+
+    fn needs_history(&self) -> bool {
+        true
+    }
+
+    fn recent_events(&self, item: &ScheduledItem<'_>) -> Option<f64> {
+        let last = item.history.last?;
+        let counts = Self::counts(item.history.created_at?.min(last.at), &item.history)?;
+        Some(self.model.recent_events(&counts))
+    }
+
+    fn explain(&self, item: &ScheduledItem<'_>, interval: Millis, now: Millis) -> Option<IntervalExplanation> {
+        self.explain(&with_past_date(item, now), interval, now)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Bound;
     use crate::schedule::adaptive::Options;
     use crate::schedule::adaptive::model::Model;
     use crate::schedule::history::Answer;
+    use crate::schedule::{Bound, corrected};
 
     const HOUR: Millis = 3_600_000;
     const MADE: Millis = 1_700_000_000_000;
@@ -116,26 +117,26 @@ mod tests {
         for counts in [[400.0, 405.0], [4.0, 4.0], [40.0, 90.0]] {
             let item = item_with_counts(counts);
             let decision = schedule.next(&item.history, now).unwrap();
-            let explained = Schedule::explain(&schedule, &item, decision.interval, now + HOUR / 2).unwrap();
+            let explained = Budgeted::explain(&schedule, &item, decision.interval, now + HOUR / 2).unwrap();
             assert!((explained.multiplier / decision.multiplier - 1.0).abs() < 0.01, "{explained:?} {decision:?}");
             assert_eq!(explained.bound, None);
             let rate = explained.unseen / 1_800.0;
             assert!(rate > explained.rate_per_s && rate < decision.rate_per_s.unwrap(), "{explained:?} {decision:?}");
         }
         let bound =
-            |interval| Schedule::explain(&schedule, &item_with_counts([1.0, 1.0]), interval, now).unwrap().bound;
+            |interval| Budgeted::explain(&schedule, &item_with_counts([1.0, 1.0]), interval, now).unwrap().bound;
         assert_eq!([HOUR / 9, 8 * HOUR].map(bound), [Some(Bound::Shortest), Some(Bound::Longest)]);
-        assert_eq!(Schedule::explain(&schedule, &ScheduledItem::new("1", Some(MADE)), HOUR, now), None);
+        assert_eq!(Budgeted::explain(&schedule, &ScheduledItem::new("1", Some(MADE)), HOUR, now), None);
     }
 
     #[test]
     fn a_higher_price_means_longer_intervals_until_it_falls_again() {
         let (schedule, item, now) = (schedule(), item_with_counts([40.0, 90.0]), MADE + 6 * HOUR);
         let delay = |schedule: &dyn Schedule| schedule.next(&item, now).unwrap().1;
-        let dear = schedule.with_correction(Normaliser { price: 4.0, level: 1.0 }).unwrap();
+        let dear = schedule.with_correction(Normaliser { price: 4.0, level: 1.0 });
         assert!(delay(&*dear) > delay(&schedule));
-        assert_eq!(delay(&*dear.with_correction(Normaliser::default()).unwrap()), delay(&schedule));
-        let spent = Schedule::spending(&schedule, &item, now).unwrap();
+        assert_eq!(delay(&*corrected(&dear, Normaliser::default())), delay(&schedule));
+        let spent = Budgeted::spending(&schedule, &item, now).unwrap();
         assert_eq!((spent.calls, spent.events), (1.0, 50.0));
     }
 

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use super::{Policy, Visits};
 use crate::base::clock::Millis;
 use crate::lane::Lane;
-use crate::schedule::adaptive::Spend;
 use crate::schedule::adaptive::budget::{Normaliser, Spending};
-use crate::schedule::adaptive::grid::MAX_STEP;
-use crate::schedule::{Bound, IntervalExplanation, Next, Schedule, ScheduledItem};
+use crate::schedule::budgeted::QuotaUse;
+use crate::schedule::{Bound, Budgeted, IntervalExplanation, Next, Schedule, ScheduledItem};
 
 /// Tier of visited items: after items never visited, and after items with known news.
 const VISITED_TIER: u8 = 1;
@@ -33,6 +32,24 @@ impl Schedule for Visits {
         Some((Lane::first(), 0))
     }
 
+    fn lane_for_interval(&self, interval: Millis) -> Option<Lane> {
+        Some(self.lane(interval))
+    }
+
+    fn longest_interval(&self, _item: &ScheduledItem<'_>, _now: Millis) -> Option<Millis> {
+        Some(match self.options.policy {
+            Policy::RoundRobin => self.options.every,
+            Policy::Poisson => self.options.every.saturating_mul(2).min(self.options.longest),
+            _ => self.options.longest,
+        })
+    }
+
+    fn budget(&self) -> Option<&dyn Budgeted> {
+        Some(self)
+    }
+}
+
+impl Budgeted for Visits {
     /// Compares visits per planned interval with one visit per [`every`](super::Options::every). In round robin and in the Poisson
     /// order these are the same, and there is nothing to correct.
     fn spending(&self, item: &ScheduledItem<'_>, due: Millis) -> Option<Spending> {
@@ -51,24 +68,13 @@ impl Schedule for Visits {
         Some(spent.unwrap_or_default())
     }
 
-    fn with_correction(&self, by: Normaliser) -> Option<Arc<dyn Schedule>> {
-        Some(Arc::new(self.clone().with_normaliser(by)))
+    fn with_correction(&self, by: Normaliser) -> Arc<dyn Schedule> {
+        Arc::new(self.clone().with_normaliser(by))
     }
 
-    fn call_share(&self, quota: Option<f64>) -> f64 {
-        // Early visits spend the rest. A demand above the quota would look like too few credentials.
-        const NEARLY: f64 = 0.97;
-        let spends = self.options.spend == Spend::Quota;
-        let quota = quota.filter(|quota| spends && quota.is_finite()).unwrap_or(0.0);
-        (quota * NEARLY).clamp(1.0, (self.options.every as f64 / self.options.shortest as f64).max(1.0))
-    }
-
-    fn max_earliness(&self) -> f64 {
-        if self.options.spend == Spend::Quota { (1.0 - self.options.earliest) / MAX_STEP } else { 0.0 }
-    }
-
-    fn lane_for_interval(&self, interval: Millis) -> Option<Lane> {
-        Some(self.lane(interval))
+    fn quota_use(&self) -> QuotaUse {
+        let most = self.options.every as f64 / self.options.shortest as f64;
+        QuotaUse::new(self.options.spend, most, self.options.earliest)
     }
 
     fn explain(&self, item: &ScheduledItem<'_>, interval: Millis, now: Millis) -> Option<IntervalExplanation> {
@@ -83,19 +89,12 @@ impl Schedule for Visits {
         let multiplier = rate_per_s / self.coefficients.rate_per_s;
         Some(IntervalExplanation { multiplier, rate_per_s, unseen: expected.unseen, bound })
     }
-
-    fn longest_interval(&self, _item: &ScheduledItem<'_>, _now: Millis) -> Option<Millis> {
-        Some(match self.options.policy {
-            Policy::RoundRobin => self.options.every,
-            Policy::Poisson => self.options.every.saturating_mul(2).min(self.options.longest),
-            _ => self.options.longest,
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::adaptive::Spend;
     use crate::schedule::visits::coefficients::Coefficients;
     use crate::schedule::visits::rhythm::{DAY, HOUR, Rhythm, hour_of};
     use crate::schedule::visits::{Options, VisitReason, hash};
@@ -196,11 +195,13 @@ mod tests {
 
     #[test]
     fn idle_quota_is_spent_only_if_it_shall_be() {
-        let of =
-            |spend| Visits::new(Options { spend, ..Options::default() }, Arc::new(Coefficients::embedded().unwrap()));
+        let of = |spend| {
+            let options = Options { spend, ..Options::default() };
+            Visits::new(options, Arc::new(Coefficients::embedded().unwrap())).quota_use()
+        };
         let (demand, quota) = (of(Spend::Demand), of(Spend::Quota));
-        assert_eq!((demand.max_earliness(), demand.call_share(Some(5.0))), (0.0, 1.0));
-        assert!((0.2..0.25).contains(&quota.max_earliness()) && (quota.call_share(Some(2.0)) - 1.94).abs() < 1e-9);
+        assert_eq!((demand.max_earliness, demand.call_share(Some(5.0))), (0.0, 1.0));
+        assert!((0.2..0.25).contains(&quota.max_earliness) && (quota.call_share(Some(2.0)) - 1.94).abs() < 1e-9);
         assert_eq!([None, Some(f64::NAN), Some(0.1)].map(|of| quota.call_share(of)), [1.0; 3]);
     }
 

@@ -1,12 +1,13 @@
-//! Bound on the time since the last check of an item, over any schedule. Pure.
+//! Bounds on the due times of any schedule. Pure.
 //!
-//! A check shows that the item still exists: an API answer, or a later sign by another source ([`ScheduledItem::checked_at`]).
+//! A *check* shows that an item still exists: an API answer, or a later sign by another source ([`ScheduledItem::checked_at`]).
 
 use std::sync::Arc;
 
 use super::adaptive::budget::{Normaliser, Spending};
-use super::age::AgeTable;
-use super::{Bound, IntervalExplanation, Next, Schedule, ScheduledItem};
+use super::age::{AgeTable, SameDay};
+use super::budgeted::QuotaUse;
+use super::{Bound, Budgeted, IntervalExplanation, Next, Schedule, ScheduledItem, corrected};
 use crate::base::clock::Millis;
 use crate::lane::Lane;
 
@@ -17,30 +18,39 @@ const CHECK: &str = "check";
 pub struct BoundedSchedule {
     pub schedule: Arc<dyn Schedule>,
     /// Maximum time since the last check, ms.
-    pub longest: Millis,
+    pub longest: Option<Millis>,
+    /// Prefers a time before midnight to one shortly after it.
+    pub same_day: Option<SameDay>,
 }
 
 impl BoundedSchedule {
     fn bounded(&self, (lane, delay): Next, item: &ScheduledItem<'_>, now: Millis) -> Next {
+        let Some(longest) = self.longest else { return (lane, delay) };
         let answered_at = item.history.last.map(|answer| answer.at);
         let checked_at = item.checked_at.max(answered_at).unwrap_or(now).min(now);
-        let latest = checked_at.saturating_add(self.longest).saturating_sub(now).max(0);
+        let latest = checked_at.saturating_add(longest).saturating_sub(now).max(0);
         if delay <= latest { (lane, delay) } else { (self.lane(lane), latest) }
     }
 
     /// The lane with a patience of at most the bound, since the patience states the demand of its items.
     fn lane(&self, lane: Lane) -> Lane {
-        match (lane.patience > self.longest, lane.allows_early_claims()) {
-            (false, _) => lane,
-            (true, false) => Lane { patience: self.longest, ..lane },
-            (true, true) => Lane { name: CHECK.into(), patience: self.longest, ..lane },
+        match self.longest.filter(|longest| lane.patience > *longest) {
+            None => lane,
+            Some(patience) if lane.allows_early_claims() => Lane { name: CHECK.into(), patience, ..lane },
+            Some(patience) => Lane { patience, ..lane },
         }
+    }
+
+    fn reaches_bound(&self, interval: Millis) -> bool {
+        self.longest.is_some_and(|longest| interval >= longest)
     }
 }
 
 impl Schedule for BoundedSchedule {
     fn next(&self, item: &ScheduledItem<'_>, now: Millis) -> Option<Next> {
-        Some(self.bounded(self.schedule.next(item, now)?, item, now))
+        let (lane, delay) = self.schedule.next(item, now)?;
+        let delay = self.same_day.map_or(delay, |same_day| same_day.delay(now, delay));
+        Some(self.bounded((lane, delay), item, now))
     }
 
     /// An item that arrives counts as just checked.
@@ -48,8 +58,40 @@ impl Schedule for BoundedSchedule {
         Some(self.bounded(self.schedule.first(item, now)?, item, now))
     }
 
-    fn needs_date(&self) -> bool {
-        self.schedule.needs_date()
+    fn lane_for_interval(&self, interval: Millis) -> Option<Lane> {
+        let lane = self.schedule.lane_for_interval(interval)?;
+        Some(if self.reaches_bound(interval) { self.lane(lane) } else { lane })
+    }
+
+    fn longest_interval(&self, item: &ScheduledItem<'_>, now: Millis) -> Option<Millis> {
+        let longest = self.schedule.longest_interval(item, now)?;
+        Some(self.longest.map_or(longest, |bound| longest.min(bound)))
+    }
+
+    fn lanes(&self) -> Vec<Lane> {
+        self.schedule.lanes().into_iter().map(|lane| self.lane(lane)).collect()
+    }
+
+    fn age_table(&self) -> Option<&AgeTable> {
+        self.schedule.age_table()
+    }
+
+    fn budget(&self) -> Option<&dyn Budgeted> {
+        self.schedule.budget().map(|_| self as &dyn Budgeted)
+    }
+}
+
+impl Budgeted for BoundedSchedule {
+    fn spending(&self, item: &ScheduledItem<'_>, due: Millis) -> Option<Spending> {
+        self.schedule.spending(item, due)
+    }
+
+    fn with_correction(&self, by: Normaliser) -> Arc<dyn Schedule> {
+        Arc::new(Self { schedule: corrected(&self.schedule, by), ..self.clone() })
+    }
+
+    fn quota_use(&self) -> QuotaUse {
+        self.schedule.budget().map_or_else(QuotaUse::default, Budgeted::quota_use)
     }
 
     fn needs_history(&self) -> bool {
@@ -60,47 +102,10 @@ impl Schedule for BoundedSchedule {
         self.schedule.recent_events(item)
     }
 
-    fn spending(&self, item: &ScheduledItem<'_>, due: Millis) -> Option<Spending> {
-        self.schedule.spending(item, due)
-    }
-
-    fn with_correction(&self, by: Normaliser) -> Option<Arc<dyn Schedule>> {
-        Some(Arc::new(Self { schedule: self.schedule.with_correction(by)?, longest: self.longest }))
-    }
-
-    fn call_share(&self, quota: Option<f64>) -> f64 {
-        self.schedule.call_share(quota)
-    }
-
-    fn max_earliness(&self) -> f64 {
-        self.schedule.max_earliness()
-    }
-
-    fn lanes(&self) -> Vec<Lane> {
-        self.schedule.lanes().into_iter().map(|lane| self.lane(lane)).collect()
-    }
-
-    fn lane_for_interval(&self, interval: Millis) -> Option<Lane> {
-        let lane = self.schedule.lane_for_interval(interval)?;
-        Some(if interval >= self.longest { self.lane(lane) } else { lane })
-    }
-
     fn explain(&self, item: &ScheduledItem<'_>, interval: Millis, now: Millis) -> Option<IntervalExplanation> {
-        let explained = self.schedule.explain(item, interval, now)?;
-        let bound = explained.bound.or((interval >= self.longest).then_some(Bound::Longest));
+        let explained = self.schedule.budget()?.explain(item, interval, now)?;
+        let bound = explained.bound.or(self.reaches_bound(interval).then_some(Bound::Longest));
         Some(IntervalExplanation { bound, ..explained })
-    }
-
-    fn is_pass_through(&self, lane: &str) -> bool {
-        self.schedule.is_pass_through(lane)
-    }
-
-    fn longest_interval(&self, item: &ScheduledItem<'_>, now: Millis) -> Option<Millis> {
-        self.schedule.longest_interval(item, now).map(|longest| longest.min(self.longest))
-    }
-
-    fn age_table(&self) -> Option<&AgeTable> {
-        self.schedule.age_table()
     }
 }
 
@@ -123,7 +128,7 @@ mod tests {
     }
 
     fn checked(schedule: Arc<dyn Schedule>) -> BoundedSchedule {
-        BoundedSchedule { schedule, longest: DAY }
+        BoundedSchedule { schedule, longest: Some(DAY), same_day: None }
     }
 
     fn quiet() -> ScheduledItem<'static> {
@@ -145,7 +150,7 @@ mod tests {
         assert_eq!(bounded.lane_for_interval(HOUR), free.lane_for_interval(HOUR));
         assert_eq!(bounded.longest_interval(&quiet(), now), Some(DAY));
         assert_eq!(bounded.explain(&quiet(), DAY, now).unwrap().bound, Some(Bound::Longest));
-        let corrected = bounded.with_correction(Normaliser { price: 1e6, level: 1.0 }).unwrap();
+        let corrected = bounded.with_correction(Normaliser { price: 1e6, level: 1.0 });
         assert_eq!(corrected.next(&quiet(), now).unwrap().1, DAY, "no price is higher than the bound");
     }
 
@@ -180,7 +185,7 @@ mod tests {
             back in 0..9 * DAY,
             longest in HOUR..9 * DAY,
         ) {
-            let bounded = BoundedSchedule { schedule: adaptive("1d: 1h, 7d: 6h, 90d: 5d"), longest };
+            let bounded = BoundedSchedule { longest: Some(longest), ..checked(adaptive("1d: 1h, 7d: 6h, 90d: 5d")) };
             let answer = |at, count| Some(Answer { at: MADE + at, count });
             let history = History { created_at: Some(MADE), last: answer(age, counts.0), before: answer(age - back, counts.1), recent: None };
             if let Some((lane, delay)) = bounded.next(&ScheduledItem { history, ..ScheduledItem::new("1", None) }, MADE + age) {
