@@ -10,7 +10,7 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::visits::rhythm::DAY;
-use twitter_updater::engine::schedule::{Schedule, ScheduledItem};
+use twitter_updater::engine::schedule::{Schedule, ScheduledItem, corrected};
 use twitter_updater::model::account::AccountCounts;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::profiles::pace::{PreviousCounts, estimate_pace};
@@ -123,7 +123,7 @@ fn replay(set: &Set, policy: Policy) -> Outcome {
         while now - day >= DAY {
             by = by.after_day(&spent, 1.0);
             (day, spent) = (day + DAY, Spending::default());
-            schedule = base.with_correction(by).unwrap_or_else(|| base.clone());
+            schedule = corrected(&base, by);
         }
         calls += if now >= split { 1.0 } else { 0.0 };
         let seen = events.partition_point(|event| *event <= now);

@@ -64,7 +64,6 @@ pub mod app;
 pub mod data;
 pub mod ops;
 mod table;
-mod table;
 
 pub use collect::{config, ingest, pipelines};
 pub use engine::{self, base, quota};

@@ -12,7 +12,7 @@ use twitter_updater::engine::schedule::visits::Visits;
 use twitter_updater::engine::schedule::visits::coefficients::Coefficients;
 use twitter_updater::engine::schedule::visits::forecast::Forecast;
 use twitter_updater::engine::schedule::visits::rhythm::{DAY, Rhythm};
-use twitter_updater::engine::schedule::{Schedule, ScheduledItem};
+use twitter_updater::engine::schedule::{Budgeted, Schedule, ScheduledItem};
 
 use super::data::{Person, Set};
 use crate::support::queue_model::{Claimed, QueueModel};
@@ -197,7 +197,7 @@ pub fn at_quota(set: &Set, visits: &Visits, per_day: f64) -> Outcome {
             given += f64::from(u8::from(is_measured));
             turn += 1;
             let token = turn.to_string();
-            let early = visits.max_earliness();
+            let early = visits.quota_use().max_earliness;
             let request =
                 ClaimRequest { token: &token, limit: 1, linger: Duration::ZERO, lookahead: 0.0, early, lease: LEASE };
             let Claimed::Batch { deadline, jobs, .. } = queue.claim(at, &request) else { continue };

@@ -11,7 +11,7 @@ use engine::base::shutdown::Stop;
 use engine::queue::Queue;
 use engine::quota::{CredentialStatus, Credentials};
 use engine::schedule::adaptive::budget::{Normaliser, Spending};
-use engine::schedule::{CorrectedSchedule, ScheduledItem};
+use engine::schedule::{Budgeted, CorrectedSchedule, ScheduledItem};
 use store::{BudgetCorrections, Store};
 
 /// Pause between two reads of the corrections.
@@ -74,13 +74,14 @@ impl CallBudget {
     /// Applies the stored corrections. The leading worker makes new ones when a day is over.
     pub async fn update(&self) -> Result<(), String> {
         let schedule = self.schedule.schedule.load();
-        if schedule.spending(&ScheduledItem::default(), 0).is_none() {
+        let corrected = schedule.budget().filter(|budget| budget.spending(&ScheduledItem::default(), 0).is_some());
+        let Some(quota_use) = corrected.map(Budgeted::quota_use) else {
             self.set_early_share(0.0);
             return Ok(());
-        }
+        };
         let quota = self.metered.ids_per_s().await?;
         // Without a known limit, nothing would hold early calls back.
-        self.set_early_share(if quota.is_some() { schedule.max_earliness() } else { 0.0 });
+        self.set_early_share(if quota.is_some() { quota_use.max_earliness } else { 0.0 });
         let namespace = self.queue.namespace();
         let known = self.store.corrections(namespace).await.map_err(|error| error.to_string())?;
         if let Some(known) = &known {
@@ -98,7 +99,7 @@ impl CallBudget {
             Some(known) => match total.since(recorded_spending(known)) {
                 Some(day) => {
                     let table_per_s = day.table_calls * 1e3 / (stats.now_ms - known.at) as f64;
-                    let share = schedule.call_share(quota.map(|quota| quota / table_per_s));
+                    let share = quota_use.call_share(quota.map(|quota| quota / table_per_s));
                     if !Normaliser::has_enough_calls(&day, share) {
                         return Ok(()); // a small system counts for more than a day
                     }

@@ -113,7 +113,7 @@ pub fn figure_settings(settings: &Settings, pipeline: &RegisteredPipeline) -> Fi
         buffer_ttl: updater.buffer_ttl,
         lookahead: updater.lookahead,
         unavailable_every: updater.unavailable_every,
-        lease: pipeline.kind.lease(settings),
+        lease: pipeline.kind.terms(settings).lease,
         lists: pipeline.kind.list_terms(&pipeline.id, settings),
         threshold: pipeline.kind.member_threshold(&pipeline.id, settings),
     }

@@ -87,8 +87,8 @@ async fn pipeline_status(
         // The services report why they do not respond; a large file may only need more time.
         None => {
             let (stats, accounts) = (whole.queue.stats().await?, whole.statuses().await?);
-            let (fill, schedule) = (request_fill(settings, whole.capabilities), pipeline.schedule(settings));
-            let status = Status::new(stats, accounts, fill, (pipeline.kind.words(), &*schedule));
+            let (fill, words) = (request_fill(settings, whole.capabilities), pipeline.kind.words());
+            let status = Status::new(stats, accounts, fill, words);
             let budget = whole.reads().await?;
             Status { budget, ..status.with_api(describe_api(settings, &pipeline.id.provider)) }
         }
@@ -111,7 +111,7 @@ pub async fn ids_per_second_left(
     let ledger = service.ledger(provider).await?;
     let (lanes, accounts) = tokio::join!(queue.stats(), ledger.statuses(capabilities.endpoint, &names, &[]));
     let lanes = lanes.map(|stats| stats.lanes).unwrap_or_default();
-    let lanes = recurring_lanes(&lanes, &*pipeline.schedule(settings));
+    let lanes = recurring_lanes(&lanes);
     let quota = QuotaLoad::new(&lanes, &accounts.unwrap_or_default(), request_fill(settings, capabilities));
     Ok(quota.spare_items_per_s(capabilities.batch_limit))
 }

@@ -20,8 +20,9 @@ use super::{
 use collect::config::{OnDeleted, Settings};
 use collect::ingest::{Drain, DrainRound, Refresh, Starter};
 use collect::pipelines::apis::open_handles;
-use collect::pipelines::kind::{OpenContext, OpenPipeline, PipelineHandler, RegisteredPipeline};
-use collect::pipelines::profiles::is_profiles_namespace;
+use collect::pipelines::kind::{
+    ItemContent, OpenContext, OpenPipeline, PipelineHandler, ReceiverContext, RegisteredPipeline,
+};
 use engine::base::random;
 use engine::base::reload::Reloadable;
 use engine::base::supervise::BackgroundTask;
@@ -30,7 +31,7 @@ use engine::quota::Credentials;
 use engine::schedule::Schedules;
 use engine::worker::{HandlerKind, Worker};
 use networks::providers::registry::read_account_ref;
-use store::{Store, Way};
+use store::Way;
 
 /// Pause before the next read of an empty `incoming`.
 const DRAIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -71,7 +72,7 @@ pub fn updaters(role: &Role) -> Result<Vec<(MonitoredPipeline, Vec<MonitoredPipe
         if pipeline.is_metered() {
             credentials(settings, &pipeline.id.provider)?;
         }
-        let (namespace, lease, stop) = (pipeline.namespace(), pipeline.kind.lease(settings), role.stop.child());
+        let (namespace, lease, stop) = (pipeline.namespace(), pipeline.kind.terms(settings).lease, role.stop.child());
         Ok(MonitoredPipeline::new(settings, pipeline, namespace, lease, stop))
     };
     let all =
@@ -109,7 +110,7 @@ pub async fn open_updater(
         fan_out: fan_out_targets(shared, &items, &all).await?,
         credentials: credentials.clone(),
         schedule: schedule.clone(),
-        unavailable: items.kind.unavailable(settings),
+        unavailable: items.kind.terms(settings).unavailable,
         wave: wave.clone(),
         metrics: metrics.clone(),
         health: health.clone(),
@@ -133,7 +134,7 @@ pub async fn open_updater(
         metered: MeteredEndpoint { credentials: credentials.clone(), endpoint, batch_limit },
         early: 0.0.into(),
     };
-    let lease = items.kind.lease(settings);
+    let lease = items.kind.terms(settings).lease;
     let tuning = LiveTuning::new(settings, capabilities, lease, credentials.budget());
     let (concurrency, config_revision) = (*tuning.concurrency.load(), in_force.load().revision.clone());
     tracing::info!(worker = name, namespace, concurrency, config_revision, "updater runs");
@@ -149,7 +150,7 @@ pub async fn open_updater(
         stop: stop.clone(),
     };
     let starter = starter(settings, &items, queue.clone(), Some(store.clone()), schedule.clone());
-    let waiting = waiting_handles(settings, &items, &queue, store, (&schedule, &starter), &credentials)?;
+    let waiting = waiting_handles(shared, settings, &items, &queue, (&schedule, &starter), &credentials)?;
     let drain = Drain::new(starter.with_way(Way::new("incoming")), name.clone());
     let kept_for = Some(settings.store.retention).filter(|span| !span.is_zero());
     let deleted = settings.store.on_deleted == OnDeleted::Remove;
@@ -200,20 +201,24 @@ pub async fn open_updater(
 
 /// Returns the resolver of waiting handles; `None` if the items are not accounts.
 fn waiting_handles(
+    shared: &SharedServices,
     settings: &Settings,
     items: &RegisteredPipeline,
     queue: &Arc<dyn Queue>,
-    store: &Arc<dyn Store>,
     (schedule, starter): (&Arc<dyn Schedules>, &Starter),
     credentials: &Arc<Credentials>,
 ) -> Result<Option<WaitingHandles>> {
-    let (namespace, provider) = (items.namespace(), &items.id.provider);
-    let receiver = items.kind.receiver(&items.id, schedule.clone(), store.clone());
-    let Some(receiver) = receiver.filter(|_| is_profiles_namespace(&namespace)) else { return Ok(None) };
+    if items.kind.words().content != ItemContent::Accounts {
+        return Ok(None);
+    }
+    let (namespace, provider, database) = (items.namespace(), &items.id.provider, shared.database.clone());
+    let store = database.store.clone();
+    let receiving = ReceiverContext { schedule: schedule.clone(), database, in_force: shared.live_settings() };
+    let Some(receiver) = items.kind.receiver(&items.id, receiving) else { return Ok(None) };
     Ok(Some(WaitingHandles {
         namespace,
         queue: queue.clone(),
-        store: store.clone(),
+        store,
         receiver,
         starter: starter.clone().with_way(Way::new("http")),
         handles: open_handles(settings, provider)?,

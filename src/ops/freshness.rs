@@ -11,7 +11,7 @@ use engine::base::clock::{self, Millis};
 use engine::queue::{Queue, Sample};
 use engine::schedule::adaptive::budget::Normaliser;
 use engine::schedule::adaptive::grid::updates_per_patience;
-use engine::schedule::{Next, Schedule, ScheduledItem};
+use engine::schedule::{Next, Schedule, ScheduledItem, corrected};
 use networks::model::post::ItemState;
 use store::{BudgetCorrections, Listing, Standing, Store};
 
@@ -155,7 +155,7 @@ pub(super) async fn load_corrected_schedule(
     }
     let learnt = store.corrections(namespace).await.map_err(|error| error.to_string())?;
     let by = learnt.as_ref().map(normaliser).unwrap_or_default();
-    Ok(schedule.with_correction(by).unwrap_or(schedule))
+    Ok(corrected(&schedule, by))
 }
 
 fn estimate_unseen(sample: &Sample, rows: &[Option<Standing>], terms: &FigureSettings, now: Millis) -> Option<u64> {
@@ -163,7 +163,7 @@ fn estimate_unseen(sample: &Sample, rows: &[Option<Standing>], terms: &FigureSet
     let interval = sample.patience_ms? as f64 / updates_per_patience(lane);
     let of = |row: &Standing| {
         let item = ScheduledItem::with_answer("", row.created_at, row.checked_at);
-        Some(terms.schedule.explain(&item, interval as Millis, now)?.unseen)
+        Some(terms.schedule.budget()?.explain(&item, interval as Millis, now)?.unseen)
     };
     let found: Vec<f64> = rows.iter().flatten().filter_map(of).collect();
     (!found.is_empty()).then(|| (found.iter().sum::<f64>() / rows.len() as f64 * sample.total as f64) as u64)

@@ -229,8 +229,7 @@ impl Snapshot {
             (stats.lanes.iter().map(freshness).collect(), stats.lanes.iter().map(coming).collect());
         let fill = terms.fill(capabilities);
         let known_accounts = known_accounts.map(|known| known.with_age_at(stats.now_ms));
-        let by = (terms.words, &*terms.schedule);
-        let status = Status::new(stats, accounts.clone(), fill, by).with_api(terms.api.clone());
+        let status = Status::new(stats, accounts.clone(), fill, terms.words).with_api(terms.api.clone());
         let status = Status { budget: reads, known_accounts, ..status }.with_lists(lists).with_crawls(crawls);
         let load = Load::from_minutes(&minutes, status.stats.now_ms);
         let forecast = forecast(&load, &status, terms.schedule.age_table(), fill);

@@ -19,7 +19,7 @@ use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::list_backlog::{self, ListBacklog};
 use crate::ops::report::status::Status;
 use crate::ops::snapshot::{LatestReading, MINUTES_SHOWN, Measurement, Outage, Reading, Snapshot, count_offsets};
-use collect::pipelines::profiles::is_profiles_namespace;
+use collect::pipelines::kind::ItemContent;
 use engine::base::clock::{self, Millis, Stopwatch};
 use engine::base::reload::Reloadable;
 use engine::base::task;
@@ -354,7 +354,7 @@ impl SnapshotReader {
     }
 
     async fn count_accounts(&self, state: &mut ReaderState) {
-        if !is_profiles_namespace(self.whole.queue.namespace()) {
+        if self.whole.terms.load().words.content != ItemContent::Accounts {
             return;
         }
         let (store, namespace) = (self.store.clone(), self.whole.queue.namespace().to_owned());

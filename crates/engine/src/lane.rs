@@ -98,11 +98,6 @@ impl Lane {
     }
 
     #[must_use]
-    pub fn is_pass_through(&self) -> bool {
-        is_pass_through(&self.name, self.order)
-    }
-
-    #[must_use]
     pub fn with_tier(self, tier: u8) -> Self {
         Self { tier, ..self }
     }
@@ -115,6 +110,7 @@ impl Lane {
 
 /// Returns true if items only pass through that lane: its patience is no interval, so the items state no demand. Items wait in order of
 /// [`Order::NewestFirst`] only for their first lookup.
-pub(crate) fn is_pass_through(name: &str, order: Order) -> bool {
+#[must_use]
+pub fn is_pass_through(name: &str, order: Order) -> bool {
     [FIRST, ONCE, REPEAT].contains(&name) || order == Order::NewestFirst
 }

@@ -76,7 +76,7 @@ stored_as_word!(ExportState, "state");
 
 const STATE: &str = "CASE WHEN tweet.state = 'ended' AND tweet.misses > 0 THEN 'missing' ELSE tweet.state END";
 
-/// An exported table. A pipeline names its own in `PipelineKind::tables`.
+/// An exported table. A pipeline names its own in `Presentation::tables`.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
     pub name: &'static str,

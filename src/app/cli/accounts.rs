@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -19,6 +20,7 @@ use collect::ingest::{
 };
 use collect::pipelines::apis::open_handles;
 use collect::pipelines::handles::{ResolveCounts, ResolveError, ResolvedAccount, Resolver};
+use collect::pipelines::kind::{LiveSettings, ReceiverContext};
 use collect::pipelines::profiles::PROFILES;
 use engine::base::clock::millis;
 use engine::base::humanize::group_digits;
@@ -30,7 +32,7 @@ use engine::quota::Credentials;
 use networks::model::pipeline_id::PipelineId;
 use networks::model::provider::Provider;
 use networks::providers::registry::read_account_ref;
-use store::{Database, Forgetting, StoreError, Way};
+use store::{Forgetting, StoreError, Way};
 
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Summary {
@@ -69,16 +71,20 @@ pub(super) async fn enqueue(start: &StartedCommand, file: &Path, json: bool) -> 
         let service = Service::new(settings)?;
         let queue = service.queue(&profiles.namespace()).await?;
         let credentials = app::open_credentials(settings, &service, &provider).await?;
-        let Database { store, forgetting, .. } = app::open_store(settings).await?;
+        let database = app::open_store(settings).await?;
         let clock_lead = HandleRecorder::clock_lead(&*queue).await?;
-        Ok::<_, anyhow::Error>((input, queue, credentials, (store, forgetting), clock_lead))
+        Ok::<_, anyhow::Error>((input, queue, credentials, database, clock_lead))
     };
     let Some(opened) = stop.token().run_until_cancelled(opened).await else {
         bail!("enqueue was stopped before it read anything");
     };
-    let (input, queue, credentials, (store, forgetting), clock_lead) = opened?;
+    let (input, queue, credentials, database, clock_lead) = opened?;
     let schedule = Reloadable::new(profiles.schedule(settings));
-    let receiver = profiles.kind.receiver(&profiles.id, schedule.clone().into(), store.clone());
+    let (store, forgetting) = (database.store.clone(), database.forgetting.clone());
+    let live_settings = Arc::new(settings.clone());
+    let in_force: LiveSettings = Arc::new(move || live_settings.clone());
+    let receiving = ReceiverContext { schedule: schedule.clone().into(), database, in_force };
+    let receiver = profiles.kind.receiver(&profiles.id, receiving);
     let Some(receiver) = receiver else { bail!("{} does not take accounts", profiles.namespace()) };
     let way = Way { source: input.name.clone(), ..Way::new("enqueue") };
     let starter = app::starter(settings, &profiles, queue, Some(store), schedule).with_way(way);

@@ -146,7 +146,13 @@ pub async fn run(
     let pipelines: Vec<MonitoredPipeline> = kinds
         .iter()
         .map(|one| {
-            MonitoredPipeline::new(&settings, one.clone(), one.namespace(), one.kind.lease(&settings), stop.child())
+            MonitoredPipeline::new(
+                &settings,
+                one.clone(),
+                one.namespace(),
+                one.kind.terms(&settings).lease,
+                stop.child(),
+            )
         })
         .collect();
     let each = queues.iter().zip(&pipelines);

@@ -14,9 +14,10 @@ use super::format::{
 use super::item::{render_object, render_place};
 use super::layout::{Document, empty_notice, problem_notice};
 use super::pages::Page;
+use super::routes::NamespaceRoute;
 use super::visits;
 use crate::data::dead::{DeadItems, ItemReport};
-use collect::pipelines::visits::is_visits_namespace;
+use collect::pipelines::kind::ItemContent;
 use engine::base::clock::{self, Millis};
 use engine::base::humanize::group_digits;
 use networks::model::pipeline_id::PipelineId;
@@ -88,7 +89,7 @@ impl Page {
     /// Returns the address of the page about that handle's accounts; empty if there is none, or if the items are no accounts.
     pub(super) async fn account_addresses(&self, handle: &str) -> Result<Vec<String>, String> {
         let handle = handle.trim().trim_start_matches('@').to_owned();
-        if !self.routes.holds_accounts() || handle.is_empty() || handle.len() > MAX_NAME_BYTES {
+        if self.content() != ItemContent::Accounts || handle.is_empty() || handle.len() > MAX_NAME_BYTES {
             return Ok(Vec::new());
         }
         let bearers = async |dead: &DeadItems| dead.store.handle_bearers(dead.queue.namespace(), &handle).await;
@@ -126,8 +127,8 @@ impl Page {
             let posts = store.newest_posts(namespace, &id, MAX_POSTS).await.map_err(text)?;
             // An account that moved between partitions has a row in each of them.
             let mut visits = None::<StoredTweet>;
-            for (of, _) in self.routes.all.iter().filter(|(of, _)| is_visits_pipeline(of, namespace)) {
-                let row = store.tweet(of, &id).await.map_err(text)?;
+            for of in self.routes.all.iter().filter(|of| shows_visits(of, namespace)) {
+                let row = store.tweet(&of.name, &id).await.map_err(text)?;
                 visits = row.into_iter().chain(visits).max_by_key(|row| (row.next_due.is_some(), row.checked_at));
             }
             let now = clock::wall_ms();
@@ -138,9 +139,9 @@ impl Page {
     }
 }
 
-fn is_visits_pipeline(pipeline: &str, accounts: &str) -> bool {
-    let provider = |namespace| PipelineId::parse(namespace).map(|of| of.provider);
-    is_visits_namespace(pipeline) && provider(pipeline) == provider(accounts)
+fn shows_visits(of: &NamespaceRoute, accounts: &str) -> bool {
+    let provider = |namespace| PipelineId::parse(namespace).map(|id| id.provider);
+    of.content == ItemContent::Timelines && provider(&of.name) == provider(accounts)
 }
 
 fn unresolved_handle(StoredHandle { at, reason }: &StoredHandle) -> Markup {

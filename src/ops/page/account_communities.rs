@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 
 use super::actions::token_field;
-use super::community::{community_name, is_community};
+use super::community::community_name;
 use super::format::{date, describe_error, one_line};
 use super::layout::problem_notice;
 use super::pages::Page;
+use collect::pipelines::kind::ItemContent;
 use collect::pipelines::profiles::PROFILES;
 use networks::model::community::{Belonging, EvidenceItem};
 use networks::model::pipeline_id::PipelineId;
@@ -55,12 +56,11 @@ impl Page {
     ) -> Result<Vec<CommunityRecord>, StoreError> {
         let own = self.whole.queue.namespace();
         let provider = PipelineId::parse(own).map(|id| id.provider);
-        let is_near = |namespace: &&String| {
-            is_community(namespace) && PipelineId::parse(namespace).map(|id| id.provider) == provider
-        };
-        let own = own.to_owned();
-        let all = self.routes.all.iter().map(|(namespace, _)| namespace).chain(std::iter::once(&own));
-        let mut namespaces: Vec<&String> = all.filter(is_near).collect();
+        let communities_shown = self.routes.all.iter().filter(|of| of.content == ItemContent::Members);
+        let own = (self.content() == ItemContent::Members).then_some(own);
+        let all = communities_shown.map(|of| of.name.as_str()).chain(own);
+        let is_near = |namespace: &&str| PipelineId::parse(namespace).map(|id| id.provider) == provider;
+        let mut namespaces: Vec<&str> = all.filter(is_near).collect();
         namespaces.sort();
         namespaces.dedup();
         let mut known = Vec::new();
@@ -68,14 +68,14 @@ impl Page {
             let Some(account) = communities.community_account(namespace, id).await? else { continue };
             let changes = communities.belonging_changes(namespace, id).await?;
             let appearances = communities.appearances(namespace, id, APPEARANCES).await?;
-            known.push(CommunityRecord { namespace: namespace.clone(), account, changes, appearances });
+            known.push(CommunityRecord { namespace: namespace.to_owned(), account, changes, appearances });
         }
         Ok(known)
     }
 
     fn decision_address(&self, namespace: &str) -> String {
-        let root = self.routes.all.iter().find(|(name, _)| name == namespace).map(|(_, root)| root.clone());
-        root.map_or_else(|| self.routes.address("/belong"), |root| format!("{root}/belong"))
+        let of = self.routes.all.iter().find(|of| of.name == namespace);
+        of.map_or_else(|| self.routes.address("/belong"), |of| format!("{}/belong", of.root))
     }
 }
 

@@ -12,7 +12,6 @@ use axum::routing::{self, MethodRouter};
 use maud::{Markup, html};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::community::is_community;
 use super::form::{ActionForm, ReceivedForm};
 use super::format::capitalize;
 use super::ids::PostId;
@@ -22,6 +21,7 @@ use super::site::Site;
 use crate::data::dead::{self, DeadItems};
 use collect::ingest::{FORGOTTEN, Rebuild, Refresh, Starter, StarterError};
 use collect::pipelines::community::manual_decisions::ManualDecisions;
+use collect::pipelines::kind::ItemContent;
 use engine::base::clock;
 use engine::base::humanize::{one_line, truncate_chars};
 use engine::base::retry::RetryPolicy;
@@ -186,7 +186,7 @@ impl Page {
 
     async fn decide(&self, form: &ActionForm, reason: &str) -> Result<String, Refusal> {
         let wrong = |why: &str| (StatusCode::BAD_REQUEST, format!("Nothing was changed: {why}."));
-        if !is_community(self.whole.queue.namespace()) {
+        if self.content() != ItemContent::Members {
             return Err(wrong("this pipeline is no community"));
         }
         let id = PostId::parse(&form.id).map_err(|why| wrong(&why))?.to_string();

@@ -10,7 +10,7 @@ use super::format::{describe_error, one_line, relative_time};
 use crate::ops::slow_query::SlowQuery;
 use engine::base::clock::{self, Millis};
 use engine::base::humanize::group_digits;
-use networks::model::pipeline_id::{COMMUNITY, PipelineId};
+use networks::model::pipeline_id::PipelineId;
 use store::{Communities, CommunityAccount, CommunitySize, Database, StoreError};
 
 /// Interval of counts while the page has viewers; longer if a count is slow.
@@ -32,10 +32,6 @@ struct CommunityFigures {
 /// Latest figures, shared by all viewers.
 #[derive(Debug, Default)]
 pub(super) struct CommunityCache(Mutex<SlowQuery<CommunityFigures, Result<CommunityFigures, String>>>);
-
-pub(super) fn is_community(namespace: &str) -> bool {
-    PipelineId::holds_items(namespace, COMMUNITY)
-}
 
 async fn read_figures(
     communities: &dyn Communities,
@@ -155,7 +151,6 @@ mod tests {
 
     #[test]
     fn a_community_is_shown_or_the_error() {
-        assert!(is_community("community:twitter:pt-pt") && !is_community("profiles:twitter"));
         assert_eq!(community_name("community:mastodon:social:pt-pt"), "pt-pt");
         let address = |id: &str| format!("/account?id={id}");
         let out = section(&Err("no <answer>".to_owned()), &address).into_string();

@@ -10,19 +10,17 @@ use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 
 use super::accounts;
-use super::community::is_community;
 use super::crawls;
 use super::errors;
 use super::format::{describe_error, one_line, relative_time};
 use super::layout::{Document, problem_notice};
 use super::lists;
-use super::media::is_media;
 use super::pages::{FrontPage, Page, PartId, reading_now};
 use super::routes::Routes;
 use super::time_range::{Past, Range, unknown_range};
 use super::{polled, state_sections, time_sections};
 use crate::ops::{Headline, LatestReading, Snapshot};
-use collect::pipelines::kind::ItemWords;
+use collect::pipelines::kind::ItemContent;
 use engine::base::clock;
 use engine::queue::{DeadJob, MINUTE_MS, QueueError, RowRange};
 
@@ -145,26 +143,27 @@ impl Page {
             add("flow", time_sections::render_flow(&past, &self.routes));
             add("workers", state_sections::workers(snapshot));
             add("dead", state_sections::dead(snapshot, &latest[..latest.len().min(MAX_NAMED_DEAD)], &self.routes));
-            if is_media(self.whole.queue.namespace()) {
+            if self.content() == ItemContent::Media {
                 add("media", self.media.section(self.archive.store(), self.whole.queue.namespace()).await);
             }
-            if is_community(self.whole.queue.namespace()) {
+            if self.content() == ItemContent::Members {
                 add("community", self.community_section().await);
             }
             if self.holds_lists() {
                 add("lists", lists::section(snapshot));
                 add("crawls", crawls::section(snapshot, &self.routes));
             }
-            if self.routes.holds_accounts() {
+            if self.content() == ItemContent::Accounts {
                 add("accounts", accounts::section(snapshot));
             }
-            if self.words() == ItemWords::POSTS {
+            if self.content() == ItemContent::Posts {
                 add("tweets", self.young.section(&self.archive, &self.routes, snapshot.at_ms()).await);
             }
         } else {
-            let items = match self.words() {
-                words if words == ItemWords::POSTS => Some(("tweets", "Youngest posts")),
-                _ => self.routes.holds_accounts().then_some(("accounts", "Accounts")),
+            let items = match self.content() {
+                ItemContent::Posts => Some(("tweets", "Youngest posts")),
+                ItemContent::Accounts => Some(("accounts", "Accounts")),
+                _ => None,
             };
             for (id, name) in [
                 ("freshness", "Freshness"),

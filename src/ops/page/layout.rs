@@ -11,7 +11,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::assets::VERSION;
 use super::format::one_line;
 use super::ids::PostId;
-use crate::ops::page::routes::Routes;
+use crate::ops::page::routes::{NamespaceRoute, Routes};
 use engine::base::clock::Millis;
 
 pub(super) const FIND_PATH: &str = "/find";
@@ -131,7 +131,7 @@ fn namespace_nav(routes: &Routes, current_path: &str) -> Markup {
     html! {
         nav.namespaces aria-label="Namespaces" {
             a href="/" aria-current=[current(routes.namespace.is_none())] { "All" }
-            @for (name, root) in &*routes.all {
+            @for NamespaceRoute { name, root, .. } in &*routes.all {
                 a href={ (root) "/" } aria-current=[current(routes.namespace.as_ref() == Some(name))] { (name) }
             }
         }

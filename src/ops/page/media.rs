@@ -9,10 +9,8 @@ use super::format::{count_text, describe_error};
 use super::scroll_table::scroll_table;
 use crate::ops::OpenedStore;
 use crate::ops::slow_query::SlowQuery;
-use collect::pipelines::media::MEDIA;
 use engine::base::humanize::group_digits;
 use networks::model::media::MediaState;
-use networks::model::pipeline_id::PipelineId;
 use store::{MediaTotal, Store, StoreError};
 
 /// Interval of counts while the page has viewers; longer if a count is slow, since it reads all media.
@@ -30,10 +28,6 @@ struct MediaFigures {
 /// Latest counts, shared by all viewers.
 #[derive(Debug, Default)]
 pub(super) struct MediaCounts(Mutex<SlowQuery<MediaFigures, Result<MediaFigures, String>>>);
-
-pub(super) fn is_media(namespace: &str) -> bool {
-    PipelineId::holds_items(namespace, MEDIA)
-}
 
 impl MediaCounts {
     pub(super) async fn section(&self, store: OpenedStore, namespace: &str) -> Markup {
@@ -107,7 +101,6 @@ mod tests {
 
     #[test]
     fn media_are_counted_by_state_or_the_error_is_shown() {
-        assert!(is_media("media:twitter") && !is_media("tweet:update") && !is_media("profiles:twitter"));
         let out = section(&Err("no <answer>".to_owned())).into_string();
         assert!(out.contains("does not answer: no &lt;answer&gt;"), "{out}");
         assert!(section(&Ok(MediaFigures::default())).into_string().contains("No post with media"));

@@ -145,7 +145,7 @@ fn newest_now(readings: &[LatestReading]) -> Millis {
 impl Site {
     fn answer(&self, seen: &[LatestReading]) -> Headline {
         let states = seen.iter().map(|seen| Headline::from_reading(seen).state);
-        let names = self.routes.all.iter().map(|(name, _)| name.as_str());
+        let names = self.routes.all.iter().map(|of| of.name.as_str());
         Headline::summarize(&names.zip(states).collect::<Vec<_>>())
     }
 

@@ -18,7 +18,7 @@ use super::watchers::Watchers;
 use super::youngest_posts::YoungestPosts;
 use crate::ops::cached_sources::CachedSources;
 use crate::ops::{FigureSettings, LatestReading, OpenedDatabase, SnapshotReader, StoreAccess, WholeQueue};
-use collect::pipelines::kind::ItemWords;
+use collect::pipelines::kind::{ItemContent, ItemWords};
 use engine::base::clock::{self, Millis};
 use engine::base::reload::Reloadable;
 use engine::base::shutdown::Stop;
@@ -112,6 +112,10 @@ impl Page {
 impl Page {
     pub(super) fn words(&self) -> ItemWords {
         self.whole.terms.load().words
+    }
+
+    pub(super) fn content(&self) -> ItemContent {
+        self.words().content
     }
 }
 

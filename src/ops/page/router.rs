@@ -21,6 +21,7 @@ use crate::data::dead::DeadAction;
 use crate::ops::probes::probe_router;
 use crate::ops::report::status::{NamespaceStatus, StatusReport};
 use crate::ops::{LatestReading, WholeQueue, metrics_format, whole_queue};
+use collect::pipelines::kind::ItemContent;
 use engine::base::clock;
 use engine::health::ProcessHealth;
 
@@ -89,7 +90,7 @@ impl Page {
             .layer(DefaultBodyLimit::max(FORM_BYTES))
             .route(&to("/events"), get(events::stream))
             .with_state(self.clone());
-        let pages = match self.routes.holds_accounts() {
+        let pages = match self.content() == ItemContent::Accounts {
             true => pages.merge(Router::new().route(&to(ACCOUNT), get(tweet::show_page)).with_state(self.clone())),
             false => pages,
         };

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use collect::pipelines::profiles::is_profiles_namespace;
-use collect::pipelines::visits::is_visits_namespace;
+use collect::pipelines::kind::ItemContent;
 
 pub(super) const TWEET: &str = "/tweet";
 pub(super) const ACCOUNT: &str = "/account";
@@ -14,11 +13,20 @@ pub(super) const ACCOUNT: &str = "/account";
 pub(super) struct Routes {
     /// Namespace of the pages; `None` for the common ones.
     pub namespace: Option<String>,
+    content: ItemContent,
     /// Prefix of each path; empty for common pages, and for a single namespace.
     root: String,
-    /// Each namespace with the root of its pages; empty if there is only one.
-    pub all: Arc<[(String, String)]>,
+    /// Each namespace; empty if there is only one.
+    pub all: Arc<[NamespaceRoute]>,
     pub optional: OptionalRoutes,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct NamespaceRoute {
+    pub name: String,
+    /// Root of its pages.
+    pub root: String,
+    pub content: ItemContent,
 }
 
 /// Addresses that the settings add or move.
@@ -32,23 +40,23 @@ pub(super) struct OptionalRoutes {
 
 impl Routes {
     /// Returns the routes of each namespace, in this order. A single namespace takes the common addresses.
-    pub(super) fn for_namespaces(namespaces: &[String], optional: OptionalRoutes) -> Vec<Self> {
-        if let [only] = namespaces {
-            return vec![Self { namespace: Some(only.clone()), root: String::new(), all: Arc::default(), optional }];
+    pub(super) fn for_namespaces(namespaces: &[(String, ItemContent)], optional: OptionalRoutes) -> Vec<Self> {
+        let routes =
+            |name: &String, content, root, all| Self { namespace: Some(name.clone()), content, root, all, optional };
+        if let [(only, content)] = namespaces {
+            return vec![routes(only, *content, String::new(), Arc::default())];
         }
-        let root = |name: &String| (name.clone(), format!("/n/{}", escape(name)));
-        let all: Arc<[_]> = namespaces.iter().map(root).collect();
-        let routes = |(name, root): &(String, String)| Self {
-            namespace: Some(name.clone()),
-            root: root.clone(),
-            all: all.clone(),
-            optional,
+        let route = |(name, content): &(String, ItemContent)| NamespaceRoute {
+            name: name.clone(),
+            root: format!("/n/{}", escape(name)),
+            content: *content,
         };
-        all.iter().map(routes).collect()
+        let all: Arc<[_]> = namespaces.iter().map(route).collect();
+        all.iter().map(|of| routes(&of.name, of.content, of.root.clone(), all.clone())).collect()
     }
 
     pub(super) fn common(&self) -> Self {
-        Self { namespace: None, root: String::new(), all: self.all.clone(), optional: self.optional }
+        Self { all: self.all.clone(), optional: self.optional, ..Self::default() }
     }
 
     pub(super) fn address(&self, path: &str) -> String {
@@ -56,19 +64,15 @@ impl Routes {
     }
 
     pub(super) fn holds_accounts(&self) -> bool {
-        self.namespace.as_deref().is_some_and(is_profiles_namespace)
-    }
-
-    pub(super) fn holds_visits(&self) -> bool {
-        self.namespace.as_deref().is_some_and(is_visits_namespace)
+        self.content == ItemContent::Accounts
     }
 
     pub(super) fn any_holds_accounts(&self) -> bool {
-        self.all.iter().any(|(name, _)| is_profiles_namespace(name))
+        self.all.iter().any(|of| of.content == ItemContent::Accounts)
     }
 
     pub(super) fn items_address(&self) -> String {
-        self.address(item_page_path(self.namespace.as_deref()))
+        self.address(item_page_path(self.content))
     }
 
     pub(super) fn item_address(&self, id: &str) -> String {
@@ -77,8 +81,8 @@ impl Routes {
 
     /// Returns the address of an item in another namespace; `None` if that namespace is not shown here.
     pub(super) fn item_address_in(&self, namespace: &str, id: &str) -> Option<String> {
-        let (_, root) = self.all.iter().find(|(name, _)| name == namespace)?;
-        Some(format!("{root}{}?id={}", item_page_path(Some(namespace)), escape(id)))
+        let of = self.all.iter().find(|of| of.name == namespace)?;
+        Some(format!("{}{}?id={}", of.root, item_page_path(of.content), escape(id)))
     }
 
     pub(super) fn range_address(&self, range: &str, section: &str) -> String {
@@ -114,9 +118,9 @@ impl Routes {
     }
 }
 
-/// Path of the page that shows one item of this namespace.
-fn item_page_path(namespace: Option<&str>) -> &'static str {
-    if namespace.is_some_and(is_profiles_namespace) { ACCOUNT } else { TWEET }
+/// Path of the page that shows one item of that content.
+fn item_page_path(content: ItemContent) -> &'static str {
+    if content == ItemContent::Accounts { ACCOUNT } else { TWEET }
 }
 
 /// Escapes a name for a path segment or a query value (RFC 3986, 3.3 and 3.4).
@@ -132,7 +136,11 @@ mod tests {
     #[test]
     fn one_namespace_is_at_the_root_and_several_are_below_it() {
         let of = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let content = |name: &str| match name.starts_with("profiles:") {
+                true => ItemContent::Accounts,
+                false => ItemContent::Posts,
+            };
+            let names: Vec<_> = names.iter().map(|name| ((*name).to_owned(), content(name))).collect();
             Routes::for_namespaces(&names, OptionalRoutes::default())
         };
         let only = &of(&["tweet:update"])[0];

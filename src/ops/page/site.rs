@@ -12,6 +12,7 @@ use super::watchers::Watchers;
 use crate::ops::cached_sources::CachedSources;
 use crate::ops::report::sources::{SourceReader, Sources};
 use crate::ops::{LatestReading, WholeQueue};
+use collect::pipelines::kind::ItemContent;
 use engine::base::token::AccessToken;
 
 /// The pages of all namespaces: a single one at `/`; several below `/n/`, with an overview at `/`.
@@ -39,10 +40,11 @@ impl Site {
     #[must_use]
     pub fn new(shown: Vec<PageInputs>, access: Access, sources: Option<SourceReader>) -> Arc<Self> {
         let Access { token, behind_tls, has_metrics_port } = access;
-        let names: Vec<String> = shown.iter().map(|one| one.whole.queue.namespace().to_owned()).collect();
+        let shows = |one: &PageInputs| (one.whole.queue.namespace().to_owned(), one.terms.load().words.content);
+        let namespaces: Vec<(String, ItemContent)> = shown.iter().map(shows).collect();
         let watchers = Arc::<Watchers>::default();
         let optional = OptionalRoutes { logout: token.is_some(), metrics: !has_metrics_port };
-        let routes = Routes::for_namespaces(&names, optional);
+        let routes = Routes::for_namespaces(&namespaces, optional);
         let sessions = Arc::new(Sessions::new(behind_tls));
         let common_routes = routes.first().map(Routes::common).unwrap_or_default();
         let polled = sources.map(|book| Arc::new(CachedSources::new(book)));

@@ -14,7 +14,6 @@ use serde::Deserialize;
 
 use super::account;
 use super::chart::{Axis, Chart, ChartColor, Series, SeriesShape};
-use super::community::is_community;
 use super::format::{self, capitalize, date, describe_error, excerpt, format_span, one_line, round_to_tenth};
 use super::ids::PostId;
 use super::item::{render_object, render_place};
@@ -24,6 +23,7 @@ use super::pages::Page;
 use super::visits;
 use crate::data::dead::{DeadItems, ItemReport, describe_change};
 use crate::ops::freshness::load_corrected_schedule;
+use collect::pipelines::kind::ItemContent;
 use engine::base::clock::{self, Millis};
 use engine::base::humanize::{format_number, group_digits};
 use engine::schedule::age::{AgeTable, Bracket};
@@ -79,7 +79,7 @@ pub(super) async fn show_page(
     query: Result<Query<ItemQuery>, QueryRejection>,
 ) -> Response {
     let query = query.map_or_else(|_| String::new(), |Query(query)| query.id);
-    if page.routes.holds_accounts() {
+    if page.content() == ItemContent::Accounts {
         return account::show_page(&page, query).await;
     }
     let answer = |status: StatusCode, title: &str, events: Option<String>, content: Markup| {
@@ -97,12 +97,12 @@ pub(super) async fn show_page(
     match page.load_post(&id).await {
         Ok(Some(details)) => {
             let events = Some(page.routes.post_events_address(id.as_str()));
-            let visits = details.report.stored.as_ref().filter(|_| page.routes.holds_visits());
+            let visits = details.report.stored.as_ref().filter(|_| page.content() == ItemContent::Timelines);
             let crawls = match page.holds_lists() {
                 true => Some(page.load_crawls(id.as_str()).await),
                 false => None,
             };
-            let communities = match is_community(page.whole.queue.namespace()) {
+            let communities = match page.content() == ItemContent::Members {
                 true => Some(page.load_communities(id.as_str()).await),
                 false => None,
             };
@@ -258,7 +258,7 @@ impl PostDetails {
 
     fn explain_interval(&self, stored: &StoredTweet, interval: Millis) -> Option<String> {
         let item = ScheduledItem::with_answer(self.id.as_str(), self.created_at, stored.checked_at);
-        let explained = self.schedule.explain(&item, interval, self.now)?;
+        let explained = self.schedule.budget()?.explain(&item, interval, self.now)?;
         let bound = match explained.bound {
             Some(Bound::Shortest) => "minimum for its age; at least ",
             Some(Bound::Longest) => "maximum for its age; at most ",

@@ -16,9 +16,9 @@ use serde::Serialize;
 use crate::ops::report::plan::{CallLimits, Flow, RequestFill, TWITTER_CALLS, WINDOW_S};
 use collect::pipelines::kind::ItemWords;
 use engine::base::humanize::format_number;
+use engine::lane::is_pass_through;
 use engine::queue::LaneStats;
 use engine::quota::CredentialStatus;
-use engine::schedule::Schedule;
 use engine::schedule::adaptive::grid::updates_per_patience;
 
 /// Minimum ratio of demand to quota that counts as too high. A smaller ratio is shown as 1.00 or less.
@@ -126,8 +126,8 @@ impl QuotaLoad {
 
 /// Returns the lanes whose items are looked up repeatedly. Items only pass through the others, which add no demand.
 #[must_use]
-pub fn recurring_lanes(lanes: &[LaneStats], schedule: &dyn Schedule) -> Vec<LaneStats> {
-    lanes.iter().filter(|lane| !schedule.is_pass_through(&lane.lane)).cloned().collect()
+pub fn recurring_lanes(lanes: &[LaneStats]) -> Vec<LaneStats> {
+    lanes.iter().filter(|lane| !is_pass_through(&lane.lane, lane.order)).cloned().collect()
 }
 
 fn updates_per_s(lane: &LaneStats) -> f64 {
@@ -231,7 +231,6 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use engine::schedule::age::AgeTable;
     use networks::providers::lookup::{Capabilities, Charge};
     use networks::providers::twitter_v1::CAPABILITIES;
 
@@ -312,8 +311,7 @@ pub(crate) mod tests {
         let named =
             |name: &str, delayed, minutes: i64| LaneStats { lane: name.into(), ..lane(delayed, minutes * 60_000) };
         let lanes = [named("30d", 8_000, 1_440), named("18m", 100, 3), named("1h", 900, 10), named("first", 9, 1)];
-        let ages: AgeTable = "1d: 1h".parse().unwrap();
-        let busiest = BusiestLanes::find(&recurring_lanes(&lanes, &ages), ItemWords::POSTS).unwrap();
+        let busiest = BusiestLanes::find(&recurring_lanes(&lanes), ItemWords::POSTS).unwrap();
         assert_eq!(busiest.to_string(), "95.7 % of the updates go to 11.1 % of the posts: those in the lanes up to 1h");
         // No items, and items that are all alike.
         for nothing_to_tell in [vec![], vec![named("18m", 0, 3)], vec![named("18m", 7, 3), named("1h", 0, 10)]] {

@@ -18,7 +18,6 @@ use engine::base::clock;
 use engine::base::humanize::{one_line, span};
 use engine::queue::{Stats, WorkerStats};
 use engine::quota::{BudgetStatus, CredentialStatus};
-use engine::schedule::Schedule;
 use engine::schedule::adaptive::budget::Spending;
 use store::OldReader;
 
@@ -90,15 +89,10 @@ pub struct Status {
 }
 
 impl Status {
-    /// `fill` describes the requests, `words` and `schedule` the items.
+    /// `fill` describes the requests, `words` the items.
     #[must_use]
-    pub fn new(
-        stats: Stats,
-        accounts: Vec<CredentialStatus>,
-        fill: RequestFill,
-        (words, schedule): (ItemWords, &dyn Schedule),
-    ) -> Self {
-        let lanes = recurring_lanes(&stats.lanes, schedule);
+    pub fn new(stats: Stats, accounts: Vec<CredentialStatus>, fill: RequestFill, words: ItemWords) -> Self {
+        let lanes = recurring_lanes(&stats.lanes);
         let quota = QuotaLoad::new(&lanes, &accounts, fill).with_words(words);
         let busiest = BusiestLanes::find(&lanes, words);
         let demand_to_budget = Spending::from_counters(&stats.counters).demand_to_budget();
@@ -335,15 +329,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use engine::schedule::age::AgeTable;
     use networks::providers::twitter_v1::CAPABILITIES;
 
     fn of(namespace: &str, read: Result<(), &str>) -> (String, Result<Status, String>) {
         let stats = Stats { namespace: namespace.to_owned(), now_ms: 9, ..Stats::default() };
         let fill = RequestFill::new(CAPABILITIES, Duration::from_secs(5), 0.1);
-        let ages: AgeTable = "1d: 1h".parse().unwrap();
-        let read =
-            read.map(|()| Status::new(stats, Vec::new(), fill, (ItemWords::POSTS, &ages))).map_err(str::to_owned);
+        let read = read.map(|()| Status::new(stats, Vec::new(), fill, ItemWords::POSTS)).map_err(str::to_owned);
         (namespace.to_owned(), read)
     }
 

@@ -166,8 +166,7 @@ async fn a_thousand_reads_are_a_thousand_and_more_when_it_is_raised() {
     let accounts = world.credentials.statuses(CAPABILITIES.endpoint).await.unwrap();
     assert_eq!(accounts[0].parked_for_ms, 0, "no credential rests for it");
     let fill = RequestFill::new(CAPABILITIES, Duration::from_secs(5), 0.1);
-    let ages: AgeTable = "1d: 1h".parse().unwrap();
-    let status = Status::new(stats, accounts, fill, (ItemWords::POSTS, &ages));
+    let status = Status::new(stats, accounts, fill, ItemWords::POSTS);
     let status = render_table(&Status { budget: Some(reads), ..status });
     assert!(status.contains("SPENT, nothing is read until the reset: 1,000 of 1,000 posts read since"), "{status}");
     // No call goes out while it is spent: a worker asks the ledger, and that is all.

@@ -12,6 +12,7 @@ use twitter_updater::base::random;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{Batch, Jobs, NewJob, Verdict};
+use twitter_updater::engine::schedule::Budgeted;
 use twitter_updater::engine::schedule::adaptive::budget::Normaliser;
 use twitter_updater::engine::schedule::adaptive::model::Model;
 use twitter_updater::engine::schedule::adaptive::{Adaptive, Options, Spend};
@@ -143,7 +144,7 @@ async fn live(calls_per_window: u32, spend: Spend, share: f64) -> Outcome {
     let credentials = Arc::new(Credentials::new(vec![anonymous], ledger, Pacing::Auto, lease));
     let state = Mutex::new(State { earliest: f64::MAX, ..State::default() });
     let schedule = schedule(Options { spend, share, ..Options::default() });
-    let early = schedule.max_earliness();
+    let early = schedule.quota_use().max_earliness;
     let api =
         Arc::new(Api { clock: clock.clone(), schedule, credentials: credentials.clone(), calls_per_window, state });
     let mut dice = StdRng::seed_from_u64(3);
@@ -207,7 +208,7 @@ fn a_quota_that_is_to_be_spent_is_used_up_evenly_and_no_post_is_updated_too_earl
     ];
     for (quota, spend, corrected) in runs {
         let options = Options { spend, ..Options::default() };
-        let share = if corrected { schedule(options).call_share(Some(quota)) } else { 1.0 };
+        let share = if corrected { schedule(options).quota_use().call_share(Some(quota)) } else { 1.0 };
         let Outcome { used, longest_gap, earliest } = run(demand * quota, spend, share);
         println!(
             "quota {quota} × demand, {spend:?}, share {share:.2}: {:.2} % used, longest gap {longest_gap:.2} of the mean, \

@@ -19,13 +19,15 @@ use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountSt
 use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::post::Ingested;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::kind::PipelineKind;
+use twitter_updater::pipelines::kind::{Intake, PipelineKind};
+use twitter_updater::pipelines::profiles::profile_receiver::ProfileReceiver;
 use twitter_updater::pipelines::profiles::schedule::{Intervals, SilenceSchedule};
 use twitter_updater::pipelines::profiles::{ProfileJudge, Profiles, profiles_pipeline};
 use twitter_updater::pipelines::refresh::{FailureTracker, Receiver, Refresher};
 use twitter_updater::providers::lookup::{
     Answer, Capabilities, Charge, Lookup, LookupError, Outcome, UnsolicitedObjects,
 };
+use twitter_updater::providers::registry;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing, Window};
 use twitter_updater::store::{Store, Way};
 
@@ -216,21 +218,19 @@ impl World {
     }
 
     pub fn starter(&self) -> Starter {
-        let date_of = |id: &str| Profiles.date_of(&PipelineId::items(&Provider::Twitter, "profiles"), id);
-        Starter::new(self.queue.clone(), Some(self.store.clone()), self.schedules(), Arc::new(date_of), |_| {
-            Err("ids only".to_owned())
-        })
-        .with_way(Way::new("fan_out"))
+        let Intake { id_date, parse } = Profiles.intake(&self.id());
+        Starter::new(self.queue.clone(), Some(self.store.clone()), self.schedules(), id_date, parse)
+            .with_way(Way::new("fan_out"))
     }
 
     /// Puts back what the queue has lost.
     pub fn rebuild(&self) -> Rebuild {
-        let date_of = |id: &str| Profiles.date_of(&PipelineId::items(&Provider::Twitter, "profiles"), id);
-        let unavailable = Profiles.unavailable(&self.settings).lane;
+        let id_date = Profiles.intake(&self.id()).id_date;
+        let unavailable = Profiles.terms(&self.settings).unavailable.lane;
         Rebuild {
             queue: self.queue.clone(),
             store: self.store.clone(),
-            lanes: LaneChooser { schedule: self.schedules(), unavailable, id_date: Arc::new(date_of) },
+            lanes: LaneChooser { schedule: self.schedules(), unavailable, id_date },
             lease: self.settings.updater.lease,
             rate: 1_000_000,
             retry: RetryPolicy::default(),
@@ -238,7 +238,9 @@ impl World {
     }
 
     pub fn receiver(&self) -> Arc<dyn Receiver> {
-        Profiles.receiver(&self.id(), self.schedules(), self.store.clone()).unwrap()
+        let parse = registry::accounts(&Provider::Twitter).parse;
+        let (namespace, schedule, store) = (self.id().to_string(), self.schedules(), self.store.clone());
+        Arc::new(ProfileReceiver { namespace, parse, schedule, store })
     }
 
     /// Puts accounts in.
@@ -261,7 +263,7 @@ impl World {
                 idle_after: accounts.idle_after,
                 freeze_after: accounts.freeze_after,
             };
-            let unavailable = Profiles.unavailable(&self.settings);
+            let unavailable = Profiles.terms(&self.settings).unavailable;
             let schedule = SilenceSchedule::new(intervals, unavailable.confirm.clone().unwrap());
             let updater = &self.settings.updater;
             let handler = Refresher {

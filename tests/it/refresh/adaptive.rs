@@ -10,7 +10,7 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::history::{Answer, History};
-use twitter_updater::engine::schedule::{CorrectedSchedule, Schedule, ScheduledItem, Schedules};
+use twitter_updater::engine::schedule::{Budgeted, CorrectedSchedule, Schedule, ScheduledItem, Schedules};
 use twitter_updater::engine::worker::Handler;
 use twitter_updater::ingest::{LaneChooser, Rebuild};
 use twitter_updater::model::post::{ItemState, Metrics, Tweet, TweetId};

@@ -17,9 +17,10 @@ use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::model::relation::ListKind;
-use twitter_updater::pipelines::kind::PipelineKind;
+use twitter_updater::pipelines::kind::{Intake, PipelineKind};
 use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver};
 use twitter_updater::pipelines::relations::Lists;
+use twitter_updater::pipelines::relations::owner_receiver::OwnerReceiver;
 use twitter_updater::store::{Finding, Observation, SqliteStore, Store, Way};
 
 const LISTS: &str = "followers:twitter";
@@ -46,16 +47,15 @@ impl World {
         let id = PipelineId::items(&Provider::Twitter, "followers");
         let schedule: Arc<dyn Schedule> = KIND.schedule(&id, &settings);
         let schedules: Arc<dyn Schedules> = Reloadable::new(schedule).into();
-        let date_of = move |of: &str| KIND.date_of(&PipelineId::items(&Provider::Twitter, "followers"), of);
-        let starter = Starter::new(queue.clone(), Some(store.clone()), schedules.clone(), Arc::new(date_of), |_| {
-            Err("ids only".to_owned())
-        });
-        let receiver = KIND.receiver(&id, schedules.clone(), store.clone()).unwrap();
-        let unavailable = KIND.unavailable(&settings).lane;
+        let Intake { id_date, parse } = KIND.intake(&id);
+        let starter = Starter::new(queue.clone(), Some(store.clone()), schedules.clone(), id_date.clone(), parse);
+        let receiver =
+            Arc::new(OwnerReceiver { namespace: id.to_string(), schedule: schedules.clone(), store: store.clone() });
+        let unavailable = KIND.terms(&settings).unavailable.lane;
         let rebuild = Rebuild {
             queue: queue.clone(),
             store: store.clone(),
-            lanes: LaneChooser { schedule: schedules, unavailable, id_date: Arc::new(date_of) },
+            lanes: LaneChooser { schedule: schedules, unavailable, id_date },
             lease: Duration::from_secs(60),
             rate: 1_000_000,
             retry: RetryPolicy::default(),

@@ -19,11 +19,12 @@ use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::model::relation::ListKind;
 use twitter_updater::pipelines::blame::Evidence;
-use twitter_updater::pipelines::kind::PipelineKind;
+use twitter_updater::pipelines::kind::{Intake, PipelineKind};
 use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver};
 use twitter_updater::pipelines::relations::Lists;
 use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListReader, UnansweredLists};
 use twitter_updater::pipelines::relations::member_collector::MemberCollector;
+use twitter_updater::pipelines::relations::owner_receiver::OwnerReceiver;
 use twitter_updater::pipelines::relations::schedule::VisitSchedule;
 use twitter_updater::providers::lookup::{Charge, LookupError};
 use twitter_updater::providers::relations::{ListCapabilities, Member, Members, PageRequest, RelationPage, Relations};
@@ -118,10 +119,8 @@ fn world() -> World {
     let id = PipelineId::items(&Provider::Twitter, "followers");
     let schedule: Arc<dyn Schedule> = KIND.schedule(&id, &settings);
     let schedules: Arc<dyn Schedules> = Reloadable::new(schedule).into();
-    let date_of = move |of: &str| KIND.date_of(&PipelineId::items(&Provider::Twitter, "followers"), of);
-    let starter = Starter::new(queue.clone(), Some(store.clone()), schedules.clone(), Arc::new(date_of), |_| {
-        Err("ids only".to_owned())
-    });
+    let Intake { id_date, parse } = KIND.intake(&id);
+    let starter = Starter::new(queue.clone(), Some(store.clone()), schedules.clone(), id_date, parse);
     let (stop, updater) = (Stop::new(), &settings.updater);
     let ledger = Arc::new(MemoryLedger::new(clock.clone()));
     let named = |name: &str| Credential { name: name.to_owned(), kind: CredentialKind::Anonymous };
@@ -140,7 +139,7 @@ fn world() -> World {
             credentials: credentials.clone(),
             visits: VisitSchedule { order: VisitOrder::Tiers, revisit: relations.revisit },
             bounds: CrawlBounds { known_tail: 0, complete_every: 0, longest: 0, shrink: 1.0, page: 0 },
-            unavailable: KIND.unavailable(&settings),
+            unavailable: KIND.terms(&settings).unavailable,
             call_timeout: settings.lookup.timeout,
             save_timeout: updater.save_timeout,
             max_deliveries: updater.max_deliveries,
@@ -172,7 +171,7 @@ fn world() -> World {
         }
     };
     World {
-        receiver: KIND.receiver(&id, schedules, store.clone()).unwrap(),
+        receiver: Arc::new(OwnerReceiver { namespace: id.to_string(), schedule: schedules, store: store.clone() }),
         starter: starter.with_way(Way::new("fan_out")),
         workers: (0..8).map(worker).collect(),
         clock,

@@ -13,6 +13,7 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{DUE_SLACK, Workers};
+use twitter_updater::engine::schedule::Budgeted;
 use twitter_updater::engine::schedule::visits::classes;
 use twitter_updater::engine::worker::{Handler, HandlerKind, Worker};
 use twitter_updater::model::post::Weights;
@@ -267,7 +268,7 @@ fn worker(
         queue,
         handling,
         claims: setup.claims.into(),
-        early: setup.learnt().map_or(0.0, |adaptive| adaptive.max_earliness()).into(),
+        early: setup.learnt().map_or(0.0, |adaptive| adaptive.quota_use().max_earliness).into(),
         concurrency: setup.slots.into(),
         metrics,
         health: Arc::default(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, Stopwatch};
 use twitter_updater::engine::queue::{Administration, Lane, Place};
+use twitter_updater::engine::schedule::Schedule;
 use twitter_updater::engine::schedule::adaptive::{Adaptive, Options, Spend};
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::model::post::{ItemState, TweetId};

@@ -10,7 +10,7 @@ use twitter_updater::config::{BadConfig, Settings};
 use twitter_updater::engine::queue::Lane;
 use twitter_updater::engine::schedule::{Next, Schedule, ScheduledItem};
 use twitter_updater::model::pipeline_id::PipelineId;
-use twitter_updater::pipelines::kind::{OpenContext, OpenPipeline, PipelineKind};
+use twitter_updater::pipelines::kind::{Intake, ItemTerms, OpenContext, OpenPipeline, PipelineKind, Presentation};
 use twitter_updater::providers::lookup::Capabilities;
 
 use super::pipeline::{Keeper, Shelf, capabilities, date_of};
@@ -32,6 +32,8 @@ impl Schedule for Hourly {
 #[derive(Debug)]
 pub struct Makers;
 
+impl Presentation for Makers {}
+
 #[async_trait]
 impl PipelineKind for Makers {
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
@@ -46,8 +48,13 @@ impl PipelineKind for Makers {
         Arc::new(Hourly)
     }
 
-    fn date_of(&self, _: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
-        date_of(id)
+    fn intake(&self, _: &PipelineId) -> Intake {
+        Intake::ids(Arc::new(date_of))
+    }
+
+    /// Things name them.
+    fn terms(&self, settings: &Settings) -> ItemTerms {
+        ItemTerms { named_by: vec!["things"], ..ItemTerms::new(settings) }
     }
 
     async fn open(&self, opening: OpenContext) -> Result<OpenPipeline> {

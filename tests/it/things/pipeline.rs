@@ -12,7 +12,7 @@ use twitter_updater::config::{BadConfig, Settings};
 use twitter_updater::engine::queue::Lane;
 use twitter_updater::engine::schedule::{Next, Schedule, ScheduledItem};
 use twitter_updater::model::pipeline_id::PipelineId;
-use twitter_updater::pipelines::kind::{OpenContext, OpenPipeline, PipelineKind};
+use twitter_updater::pipelines::kind::{Intake, OpenContext, OpenPipeline, PipelineKind, Presentation};
 use twitter_updater::pipelines::refresh::{Item, Judge, Mentions};
 use twitter_updater::pipelines::registry::Registry;
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
@@ -147,6 +147,8 @@ impl Schedule for ByNumber {
 #[derive(Debug)]
 pub struct Things;
 
+impl Presentation for Things {}
+
 #[async_trait]
 impl PipelineKind for Things {
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
@@ -161,12 +163,8 @@ impl PipelineKind for Things {
         Arc::new(ByNumber)
     }
 
-    fn fan_out_kinds(&self, _: &Settings) -> Vec<&'static str> {
-        vec!["makers"]
-    }
-
-    fn date_of(&self, _: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
-        date_of(id)
+    fn intake(&self, _: &PipelineId) -> Intake {
+        Intake::ids(Arc::new(date_of))
     }
 
     async fn open(&self, opening: OpenContext) -> Result<OpenPipeline> {

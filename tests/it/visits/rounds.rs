@@ -145,7 +145,7 @@ impl World {
             followed: self.store.clone(),
             schedule,
             rules: classes::Rules::default(),
-            unavailable: AccountVisits.unavailable(settings),
+            unavailable: AccountVisits.terms(settings).unavailable,
             shortest: settings.visits.shortest,
             max_deliveries: settings.updater.max_deliveries,
             evidence_sender: None,
@@ -161,7 +161,7 @@ impl World {
     /// A claim that reads so many pages at the most.
     async fn handled(&self, pages: u32) -> BatchOutcome {
         let token = self.claims.fetch_add(1, Ordering::Relaxed).to_string();
-        let request = claim::at_once(&token, 1, AccountVisits.lease(&self.settings));
+        let request = claim::at_once(&token, 1, AccountVisits.terms(&self.settings).lease);
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("it is due") };
         let visitor = self.visitor(pages);
         let AcquireOutcome::Granted(permit) = self.credentials.acquire(visitor.endpoint(), 1).await.unwrap() else {

@@ -293,6 +293,7 @@ impl Starter {
     /// use twitter_updater_collect::ingest::{Queued, Starter};
     /// use networks::model::post::{Ingested, TweetId};
     /// use networks::model::provider::Provider;
+    /// use twitter_updater_collect::pipelines::kind::Intake;
     /// use twitter_updater_collect::pipelines::posts::posts_pipeline;
     /// use store::{Lifecycle, SqliteStore};
     ///
@@ -305,8 +306,8 @@ impl Starter {
     /// store.migrate().await?;
     /// let ages: AgeTable = "18m: 3m, 60m: 10m".parse()?;
     /// let posts = posts_pipeline(&Provider::Twitter);
-    /// let parse = posts.kind.parse(&posts.id);
-    /// let starter = Starter::new(Arc::new(queue), Some(Arc::new(store)), ages, posts.id_date(), parse);
+    /// let Intake { id_date, parse } = posts.kind.intake(&posts.id);
+    /// let starter = Starter::new(Arc::new(queue), Some(Arc::new(store)), ages, id_date, parse);
     ///
     /// let a_minute_old = TweetId::at(clock::wall_ms() - 60_000, 1).to_string();
     /// assert_eq!(starter.queue_tweet(Ingested::bare(&*a_minute_old)).await?, Queued::Scheduled);

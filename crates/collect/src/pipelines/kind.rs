@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use serde::Serialize;
 
+pub use super::presentation::{
+    Histories, ItemContent, ItemWords, ListPages, ListTerms, ListTier, Presentation, VisitIntervals,
+};
 use crate::config::{BadConfig, OnDeleted, Settings};
 use crate::ingest::{IdDate, LaneChooser};
 use crate::pipelines::refresh::mass_miss_alert::MassMissAlert;
 use crate::pipelines::refresh::{
     FailureTracker, FanOutTarget, Judge, Receiver, Refresher, UNAVAILABLE_LANE, UnavailableSettings,
 };
-use engine::base::clock::{self, Millis};
+use engine::base::clock;
 use engine::base::reload::Reloadable;
 use engine::base::shutdown::Stop;
 use engine::base::supervise::BackgroundTask;
@@ -22,188 +24,34 @@ use engine::health::Health;
 use engine::metrics::Metrics;
 use engine::queue::{Lane, Queue};
 use engine::quota::Credentials;
-use engine::schedule::checked::BoundedSchedule;
+use engine::schedule::bounded::BoundedSchedule;
 use engine::schedule::{Schedule, Schedules};
 use engine::worker::{Handler, UnmeteredHandler};
 use networks::model::pipeline_id::PipelineId;
+use networks::model::provider::Provider;
 use networks::providers::lookup::{Capabilities, Lookup};
-use networks::providers::registry::Parse;
+use networks::providers::registry::{self, Parse};
+use store::Database;
 use store::export::{self, Table};
-use store::{Database, Store};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ItemWords {
-    pub one: &'static str,
-    pub many: &'static str,
-    /// Settings of the lookup interval: `tweet_age`.
-    pub intervals: &'static str,
-}
-
-impl ItemWords {
-    pub const POSTS: Self = Self { one: "post", many: "posts", intervals: "tweet_age" };
-    pub const ACCOUNTS: Self = Self { one: "account", many: "accounts", intervals: "accounts.active, idle and frozen" };
-    pub const MEDIA: Self = Self { one: "media file", many: "media files", intervals: "media.retry" };
-    pub const LISTS: Self = Self { one: "list", many: "lists", intervals: "relations.revisit" };
-    pub const FOLLOWED: Self = Self { one: "timeline", many: "timelines", intervals: "visits.every" };
-    pub const BELONGING: Self =
-        Self { one: "account", many: "accounts of a community", intervals: "communities.NAME.judge_again" };
-    pub const ITEMS: Self = Self { one: "item", many: "items", intervals: "the schedule" };
-}
-
-const DAY_MS: f64 = 86_400_000.0;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListPages {
-    pub page: u32,
-    /// Members after which a list is cut; 0: never.
-    pub longest: u64,
-}
-
-impl ListPages {
-    /// Pages of a list with that number of members: at least one.
-    #[must_use]
-    pub fn count_for(self, members: u64) -> u64 {
-        let read = if self.longest > 0 { members.min(self.longest) } else { members };
-        read.div_ceil(u64::from(self.page.max(1))).max(1)
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct VisitIntervals {
-    pub revisit_ms: Millis,
-    /// Interval between visits that read the whole list, ms.
-    pub complete_every_ms: Millis,
-}
-
-impl VisitIntervals {
-    #[must_use]
-    pub fn new(revisit: Millis, complete_every: Millis, known_tail: u32) -> Self {
-        let revisit_ms = revisit.max(1);
-        // Without a known tail every visit reads the whole list.
-        let complete_every_ms = if known_tail == 0 { revisit_ms } else { complete_every.max(revisit_ms) };
-        Self { revisit_ms, complete_every_ms }
-    }
-
-    /// Daily sum per list: `whole` per complete visit, `short` per visit that ends on its first page.
-    #[must_use]
-    pub fn daily_total(self, whole: f64, short: f64) -> f64 {
-        let [complete, visits] = [self.complete_every_ms, self.revisit_ms].map(|every| DAY_MS / every as f64);
-        whole * complete + short * (visits - complete).max(0.0)
-    }
-
-    #[must_use]
-    pub fn average_per_visit(self, whole: f64, short: f64) -> f64 {
-        self.daily_total(whole, short) * self.revisit_ms as f64 / DAY_MS
-    }
-
-    /// The longest time between two complete reads, ms: the first visit after `complete_every_ms` is complete.
-    #[must_use]
-    pub fn complete_within_ms(self) -> Millis {
-        let visits = (self.complete_every_ms - 1) / self.revisit_ms + 1;
-        visits.saturating_mul(self.revisit_ms)
-    }
-}
-
-/// Lists with the same visit interval.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListTier {
-    pub name: Arc<str>,
-    pub every: VisitIntervals,
-    /// The longest stored time between a visit and the next one in this tier, ms.
-    pub up_to_ms: Millis,
-    /// True if its visits come before the first reads of new lists.
-    pub is_before_new: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListTerms {
-    pub pages: ListPages,
-    /// Intervals of a list that was never read. Its first read is due within the first one.
-    pub new: VisitIntervals,
-    /// Tiers of lists that were read, the shortest stored interval first; at most three.
-    pub tiers: Vec<ListTier>,
-}
 
 /// A kind of pipeline that looks items up again and again. It holds no state: it [opens](PipelineKind::open) the part that runs.
 #[async_trait]
-pub trait PipelineKind: Send + Sync + Debug {
+pub trait PipelineKind: Presentation + Send + Sync + Debug {
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig>;
-
-    fn words(&self) -> ItemWords {
-        ItemWords::ITEMS
-    }
 
     /// Number of ids per call, and the endpoint whose quota it uses. A kind that charges nothing opens [`PipelineHandler::Free`].
     fn capabilities(&self, pipeline: &PipelineId) -> Capabilities;
 
     fn schedule(&self, pipeline: &PipelineId, settings: &Settings) -> Arc<dyn Schedule>;
 
-    fn lease(&self, settings: &Settings) -> Duration {
-        settings.updater.lease
-    }
+    fn intake(&self, pipeline: &PipelineId) -> Intake;
 
-    fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
-        let updater = &settings.updater;
-        UnavailableSettings {
-            lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
-            confirmed_after: clock::millis(updater.unavailable_after),
-            limit: updater.unavailable_limit,
-            after: clock::millis(updater.unavailable_for),
-            confirm: None,
-            forget: settings.store.on_deleted != OnDeleted::Keep,
-        }
-    }
-
-    /// Returns true if its lookups notice deletions: then `store.longest_unchecked` limits the time between two of them.
-    fn notices_deletions(&self) -> bool {
-        true
-    }
-
-    /// Creation date in an id, ms since the epoch; `None` if the id has none. The error is the reason why the id is invalid.
-    fn date_of(&self, pipeline: &PipelineId, id: &str) -> Result<Option<clock::Millis>, String>;
-
-    /// Kinds of the ids that its judge [passes on](Judge::fan_out), as words of [`PipelineId::items`]. The pipelines are those of the
-    /// same provider; a kind without a pipeline is skipped.
-    fn fan_out_kinds(&self, _settings: &Settings) -> Vec<&'static str> {
-        Vec::new()
+    fn terms(&self, settings: &Settings) -> ItemTerms {
+        ItemTerms::new(settings)
     }
 
     /// Receives data that came with ids from other pipelines; `None`: only the ids are used.
-    fn receiver(
-        &self,
-        _pipeline: &PipelineId,
-        _schedule: Arc<dyn Schedules>,
-        _store: Arc<dyn Store>,
-    ) -> Option<Arc<dyn Receiver>> {
-        None
-    }
-
-    /// Variant of `receiver` for a kind that needs more than the store.
-    fn build_receiver(&self, pipeline: &PipelineId, receiving: ReceiverContext) -> Option<Arc<dyn Receiver>> {
-        self.receiver(pipeline, receiving.schedule, receiving.database.store)
-    }
-
-    /// Reads an object that arrives instead of an id.
-    fn parse(&self, _pipeline: &PipelineId) -> Parse {
-        |_| Err("only ids can be put in here".to_owned())
-    }
-
-    /// Tables of its stored items for `export`, beside those of [all items](export::ITEMS).
-    fn tables(&self) -> &'static [Table] {
-        &[]
-    }
-
-    fn list_terms(&self, _pipeline: &PipelineId, _settings: &Settings) -> Option<ListTerms> {
-        None
-    }
-
-    /// Minimum score of a community's member.
-    fn member_threshold(&self, _pipeline: &PipelineId, _settings: &Settings) -> Option<f64> {
-        None
-    }
-
-    /// Counts over time, to train the adaptive schedule; `None`: it keeps none.
-    fn histories(&self, _settings: &Settings) -> Option<Histories> {
+    fn receiver(&self, _pipeline: &PipelineId, _receiving: ReceiverContext) -> Option<Arc<dyn Receiver>> {
         None
     }
 
@@ -215,12 +63,65 @@ pub trait PipelineKind: Send + Sync + Debug {
     async fn open(&self, opening: OpenContext) -> Result<OpenPipeline>;
 }
 
+/// Ids and objects that come in.
+#[derive(Clone)]
+pub struct Intake {
+    /// Creation date in an id, ms since the epoch; `None` if the id has none. The error is the reason why the id is invalid.
+    pub id_date: IdDate,
+    /// Reads an object that arrives instead of an id.
+    pub parse: Parse,
+}
+
+impl Intake {
+    /// Only ids come in.
+    #[must_use]
+    pub fn ids(id_date: IdDate) -> Self {
+        Self { id_date, parse: |_| Err("only ids can be put in here".to_owned()) }
+    }
+
+    /// Only ids of accounts come in, and an account has no age.
+    #[must_use]
+    pub fn undated_accounts(provider: &Provider) -> Self {
+        let date_of = registry::accounts(provider).date_of;
+        Self::ids(Arc::new(move |id: &str| date_of(id).map(|_| None)))
+    }
+}
+
+/// Terms of a kind's items under the settings.
 #[derive(Debug, Clone)]
-pub struct Histories {
-    /// Columns: id, date of the item, newest answer, answer, and the counts.
-    pub table: &'static Table,
-    /// Weights of the counts, in the order of the columns.
-    pub weights: Vec<f64>,
+pub struct ItemTerms {
+    pub lease: Duration,
+    pub unavailable: UnavailableSettings,
+    /// True if its lookups notice deletions: then `store.longest_unchecked` limits the time between two of them.
+    pub notices_deletions: bool,
+    /// Kinds whose judges [name](Judge::fan_out) its ids, as words of [`PipelineId::word`]; of the same provider.
+    pub named_by: Vec<&'static str>,
+}
+
+impl ItemTerms {
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        let (updater, on_deleted) = (&settings.updater, settings.store.on_deleted);
+        let unavailable = UnavailableSettings {
+            lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
+            confirmed_after: clock::millis(updater.unavailable_after),
+            limit: updater.unavailable_limit,
+            after: clock::millis(updater.unavailable_for),
+            confirm: None,
+            forget: on_deleted != OnDeleted::Keep,
+        };
+        Self { lease: updater.lease, unavailable, notices_deletions: true, named_by: Vec::new() }
+    }
+
+    /// Terms of accounts: they come back, so a life ends only if the settings demand the removal of missing accounts.
+    #[must_use]
+    pub fn of_accounts(settings: &Settings) -> Self {
+        let terms = Self::new(settings);
+        let removes = settings.store.on_deleted == OnDeleted::Remove;
+        let lane = Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).with_tier(1);
+        let limit = if removes { terms.unavailable.limit } else { u32::MAX };
+        Self { unavailable: UnavailableSettings { lane, limit, ..terms.unavailable }, ..terms }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -316,15 +217,15 @@ impl RegisteredPipeline {
     #[must_use]
     pub fn schedule(&self, settings: &Settings) -> Arc<dyn Schedule> {
         let schedule = self.kind.schedule(&self.id, settings);
-        match settings.store.longest_unchecked().filter(|_| self.kind.notices_deletions()) {
-            Some(longest) => Arc::new(BoundedSchedule { schedule, longest }),
+        match settings.store.longest_unchecked().filter(|_| self.kind.terms(settings).notices_deletions) {
+            Some(longest) => Arc::new(BoundedSchedule { schedule, longest: Some(longest), same_day: None }),
             None => schedule,
         }
     }
 
     #[must_use]
     pub fn lanes(&self, settings: &Settings, schedule: Arc<dyn Schedules>) -> LaneChooser {
-        LaneChooser { schedule, unavailable: self.kind.unavailable(settings).lane, id_date: self.id_date() }
+        LaneChooser { schedule, unavailable: self.kind.terms(settings).unavailable.lane, id_date: self.id_date() }
     }
 
     #[must_use]
@@ -338,7 +239,13 @@ impl RegisteredPipeline {
 
     #[must_use]
     pub fn id_date(&self) -> IdDate {
-        let Self { id, kind } = self.clone();
-        Arc::new(move |item: &str| kind.date_of(&id, item))
+        self.kind.intake(&self.id).id_date
+    }
+
+    /// Returns true if the items of that pipeline name ids of this one.
+    #[must_use]
+    pub fn is_named_by(&self, other: &PipelineId, settings: &Settings) -> bool {
+        let named_by = self.kind.terms(settings).named_by;
+        self.id.provider == other.provider && other.word().is_some_and(|word| named_by.contains(&word))
     }
 }

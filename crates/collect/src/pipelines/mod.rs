@@ -12,6 +12,7 @@ pub mod kind;
 pub mod media;
 pub mod page_call;
 pub mod posts;
+pub mod presentation;
 pub mod profiles;
 pub mod refresh;
 pub mod registry;

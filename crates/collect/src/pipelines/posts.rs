@@ -7,28 +7,29 @@ use anyhow::Result;
 use async_trait::async_trait;
 
 use super::apis::{open_lookup, open_lookup_with_limits};
-use super::kind::{Histories, ItemWords, OpenContext, OpenPipeline, PipelineKind, RegisteredPipeline};
+use super::kind::{
+    Histories, Intake, ItemTerms, ItemWords, OpenContext, OpenPipeline, PipelineKind, Presentation, RegisteredPipeline,
+};
+use super::visits::VISITS;
 use crate::config::{BadConfig, ScheduleKind, Settings};
-use crate::pipelines::media::MEDIA;
-use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{AccountEvidence, Arrival, Item, Judge, JudgedItem, Mention, Mentions, Refresher};
 use crate::pipelines::timelines::dates::is_possible_date;
 use engine::base::clock::{self, Millis};
 use engine::queue::Job;
+use engine::schedule::Schedule;
 use engine::schedule::adaptive::budget::Normaliser;
 use engine::schedule::adaptive::{Adaptive, Options, Spend};
 use engine::schedule::age::SameDay;
+use engine::schedule::bounded::BoundedSchedule;
 use engine::schedule::history::weighted;
-use engine::schedule::{BeforeMidnight, Schedule};
 use networks::model::account::{Person, Role};
 use networks::model::media::{MediaKind, Medium};
 pub use networks::model::pipeline_id::NAMESPACE;
 use networks::model::pipeline_id::{COMMUNITY, PipelineId};
 use networks::model::post::{Metrics, Tweet, Weights};
 use networks::model::provider::Provider;
-use networks::model::relation::ListKind;
 use networks::providers::lookup::{Capabilities, Charge};
-use networks::providers::registry::{self, IngestedMedia, Parse};
+use networks::providers::registry::{self, IngestedMedia};
 use store::export::{self, Table};
 use store::{Observation, SaveCounts, Standing, Store, StoreError};
 
@@ -47,10 +48,6 @@ impl PipelineKind for Posts {
         Ok(settings.providers()?.iter().map(PipelineId::posts).collect())
     }
 
-    fn words(&self) -> ItemWords {
-        ItemWords::POSTS
-    }
-
     fn capabilities(&self, pipeline: &PipelineId) -> Capabilities {
         registry::capabilities(&pipeline.provider)
     }
@@ -59,45 +56,30 @@ impl PipelineKind for Posts {
         let capabilities = self.capabilities(pipeline);
         let same_day = same_day(settings, capabilities);
         let ages = settings.ages();
-        match (settings.schedule, settings.adaptive.model()) {
+        let schedule: Arc<dyn Schedule> = match (settings.schedule, settings.adaptive.model()) {
             (ScheduleKind::Adaptive, Ok(model)) => {
                 let options = settings.adaptive.options();
                 // If the provider charges for each post, the use of spare quota costs money.
                 let spend = if capabilities.charge == Charge::PerCall { options.spend } else { Spend::Demand };
-                let schedule = Adaptive::new(ages, model, Options { spend, ..options }, Normaliser::default());
-                Arc::new(BeforeMidnight { schedule: Arc::new(schedule), same_day })
+                Arc::new(Adaptive::new(ages, model, Options { spend, ..options }, Normaliser::default()))
             }
-            (ScheduleKind::Age, _) => Arc::new(BeforeMidnight { schedule: Arc::new(ages), same_day }),
+            (ScheduleKind::Age, _) => Arc::new(ages),
             // It was checked at the start: the file has disappeared since.
             (ScheduleKind::Adaptive, Err(why)) => {
                 tracing::error!(error = %why, "no model: posts use the intervals of tweet_age");
-                Arc::new(BeforeMidnight { schedule: Arc::new(ages), same_day })
+                Arc::new(ages)
             }
-        }
+        };
+        Arc::new(BoundedSchedule { schedule, longest: None, same_day: Some(same_day) })
     }
 
-    fn date_of(&self, pipeline: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
-        registry::date_of(&pipeline.provider)(id)
+    fn intake(&self, pipeline: &PipelineId) -> Intake {
+        let provider = &pipeline.provider;
+        Intake { id_date: Arc::new(registry::date_of(provider)), parse: registry::parse(provider) }
     }
 
-    fn fan_out_kinds(&self, settings: &Settings) -> Vec<&'static str> {
-        let people = settings.accounts.collect && !settings.accounts.from_posts.trim().is_empty();
-        let kinds = [(PROFILES, people), (MEDIA, settings.media.collect), (COMMUNITY, settings.has_communities())];
-        let kinds = kinds.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(kind, _)| kind);
-        kinds.chain(author_lists(settings)).collect()
-    }
-
-    fn parse(&self, pipeline: &PipelineId) -> Parse {
-        registry::parse(&pipeline.provider)
-    }
-
-    fn tables(&self) -> &'static [Table] {
-        export::POSTS
-    }
-
-    fn histories(&self, settings: &Settings) -> Option<Histories> {
-        let Weights { likes, retweets, replies, quotes, views } = settings.adaptive.weights;
-        Some(Histories { table: &export::HISTORIES, weights: vec![likes, retweets, replies, quotes, views] })
+    fn terms(&self, settings: &Settings) -> ItemTerms {
+        ItemTerms { named_by: vec![VISITS, COMMUNITY], ..ItemTerms::new(settings) }
     }
 
     fn check(&self, pipeline: &PipelineId, settings: &Settings) -> Result<()> {
@@ -114,15 +96,25 @@ impl PipelineKind for Posts {
         let (media, ingested) = (registry::media_reader(provider), registry::ingested_media(provider));
         let media_reader = MediaReader { media, ingested, kinds: settings.media.wanted_kinds()? };
         let media_reader = settings.media.collect.then_some(media_reader);
-        let names_authors = !author_lists(settings).is_empty();
+        let names_authors = settings.relations.from_posts && !settings.relations.sides().unwrap_or_default().is_empty();
         let communities = settings.has_communities().then_some(registry::people(provider));
         Ok(opening.refresher(lookup, PostJudge { weights, people, media_reader, names_authors, communities }))
     }
 }
 
-fn author_lists(settings: &Settings) -> Vec<&'static str> {
-    let sides = settings.relations.sides().unwrap_or_default().into_iter().map(ListKind::as_str);
-    sides.filter(|_| settings.relations.from_posts).collect()
+impl Presentation for Posts {
+    fn words(&self) -> ItemWords {
+        ItemWords::POSTS
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        export::POSTS
+    }
+
+    fn histories(&self, settings: &Settings) -> Option<Histories> {
+        let Weights { likes, retweets, replies, quotes, views } = settings.adaptive.weights;
+        Some(Histories { table: &export::HISTORIES, weights: vec![likes, retweets, replies, quotes, views] })
+    }
 }
 
 #[must_use]

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::{Hour, Lane, LaneDue, Minute, Order, Result, RowRange};
 use crate::base::clock::Millis;
-use crate::lane;
 
 /// Heartbeat age, ms, from which a worker does not count as live.
 const HEARTBEAT_PATIENCE_MS: Millis = 15_000;
@@ -81,12 +80,6 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl LaneStats {
-    /// Returns true if items only pass through that lane, so that they state no demand.
-    #[must_use]
-    pub fn is_pass_through(&self) -> bool {
-        lane::is_pass_through(&self.lane, self.order)
-    }
-
     /// A lane with its counts. `oldest` is the earliest due time in it, ms since the epoch.
     pub(super) fn from_counts(
         lane: &Lane,

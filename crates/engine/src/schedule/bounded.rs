@@ -94,10 +94,6 @@ impl Budgeted for BoundedSchedule {
         self.schedule.budget().map_or_else(QuotaUse::default, Budgeted::quota_use)
     }
 
-    fn needs_history(&self) -> bool {
-        self.schedule.needs_history()
-    }
-
     fn recent_events(&self, item: &ScheduledItem<'_>) -> Option<f64> {
         self.schedule.recent_events(item)
     }

@@ -21,11 +21,6 @@ pub trait Budgeted: Send + Sync + Debug {
         QuotaUse::default()
     }
 
-    /// Returns true if it compares answers.
-    fn needs_history(&self) -> bool {
-        false
-    }
-
     /// Recent events at the last answer, by the item's history.
     fn recent_events(&self, _item: &ScheduledItem<'_>) -> Option<f64> {
         None

@@ -91,10 +91,11 @@ impl dyn Schedule + '_ {
         self.age_table().is_some()
     }
 
-    /// Returns true if the schedule compares answers: then [`next`](Schedule::next) needs them in [`ScheduledItem::history`].
+    /// Returns true if the schedule compares answers, to spend the budget of its age table: then [`next`](Schedule::next) needs them in
+    /// [`ScheduledItem::history`].
     #[must_use]
     pub fn needs_history(&self) -> bool {
-        self.budget().is_some_and(Budgeted::needs_history)
+        self.age_table().is_some() && self.budget().is_some()
     }
 
     /// Recent events at the last answer, which the caller stores and passes in after the next one ([`History::recent`]). The pace of

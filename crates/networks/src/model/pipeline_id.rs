@@ -74,10 +74,14 @@ impl PipelineId {
         Self { provider: provider.clone(), kind: Kind::Items(word.to_owned()), partition: None }
     }
 
-    /// Pipeline of posts for the word [`POSTS`], of [`PipelineId::items`] for another.
+    /// The word for its items; `None` for sources of posts.
     #[must_use]
-    pub fn named(provider: &Provider, word: &str) -> Self {
-        if word == POSTS { Self::posts(provider) } else { Self::items(provider, word) }
+    pub fn word(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Posts => Some(POSTS),
+            Kind::Items(word) => Some(word),
+            Kind::Timelines | Kind::Streams => None,
+        }
     }
 
     /// Returns true if the namespace holds the items with this word.

@@ -32,20 +32,21 @@ use self::handler::{JudgementHandler, LiveRule, NetworkNamespaces};
 use self::manual_decisions::ManualDecisions;
 use self::rule::Rule;
 use self::schedule::JudgementSchedule;
-use super::kind::{ItemWords, LiveSettings, OpenContext, OpenPipeline, PipelineHandler, PipelineKind, ReceiverContext};
+use super::kind::{
+    Intake, ItemTerms, ItemWords, LiveSettings, OpenContext, OpenPipeline, PipelineHandler, PipelineKind, Presentation,
+    ReceiverContext,
+};
 use super::profiles::PROFILES;
 use super::visits::VISITS;
 use super::visits::follow::{Follower, PartQueue};
 use crate::config::{BadConfig, Settings};
 use crate::pipelines::refresh::{FanOutTarget, Receiver};
-use engine::base::clock::Millis;
 use engine::base::supervise::BackgroundTask;
 use engine::schedule::Schedule;
 use networks::model::pipeline_id::{COMMUNITY, POSTS, PipelineId};
 use networks::model::provider::Provider;
 use networks::model::relation::ListKind;
 use networks::providers::lookup::{Capabilities, Charge};
-use networks::providers::registry;
 use store::Database;
 use store::export::{self, Table};
 
@@ -93,10 +94,6 @@ impl PipelineKind for Communities {
         Ok(all)
     }
 
-    fn words(&self) -> ItemWords {
-        ItemWords::BELONGING
-    }
-
     fn capabilities(&self, _: &PipelineId) -> Capabilities {
         CAPABILITIES
     }
@@ -106,20 +103,18 @@ impl PipelineKind for Communities {
         Arc::new(JudgementSchedule { interval: community.judge_again })
     }
 
-    /// The pipeline of profiles notices a deleted account.
-    fn notices_deletions(&self) -> bool {
-        false
+    fn intake(&self, of: &PipelineId) -> Intake {
+        Intake::undated_accounts(&of.provider)
     }
 
-    fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
-        (registry::accounts(&of.provider).date_of)(id).map(|_| None)
+    fn terms(&self, settings: &Settings) -> ItemTerms {
+        let lists = ListKind::ALL.map(ListKind::as_str);
+        let named_by = [POSTS, PROFILES, VISITS, COMMUNITY].into_iter().chain(lists).collect();
+        // The pipeline of profiles notices a deleted account.
+        ItemTerms { notices_deletions: false, named_by, ..ItemTerms::new(settings) }
     }
 
-    fn fan_out_kinds(&self, _: &Settings) -> Vec<&'static str> {
-        vec![COMMUNITY, POSTS, PROFILES, VISITS, ListKind::Followers.as_str(), ListKind::Friends.as_str()]
-    }
-
-    fn build_receiver(&self, of: &PipelineId, receiving: ReceiverContext) -> Option<Arc<dyn Receiver>> {
+    fn receiver(&self, of: &PipelineId, receiving: ReceiverContext) -> Option<Arc<dyn Receiver>> {
         let Database { store, communities, .. } = receiving.database;
         Some(Arc::new(EvidenceReceiver {
             namespace: of.to_string(),
@@ -129,14 +124,6 @@ impl PipelineKind for Communities {
             store,
             communities,
         }))
-    }
-
-    fn member_threshold(&self, of: &PipelineId, settings: &Settings) -> Option<f64> {
-        settings.communities.get(community_name(of)).map(|community| community.threshold)
-    }
-
-    fn tables(&self) -> &'static [Table] {
-        export::COMMUNITIES
     }
 
     fn check(&self, of: &PipelineId, settings: &Settings) -> Result<()> {
@@ -200,6 +187,20 @@ impl PipelineKind for Communities {
         };
         let beside = Some(BackgroundTask::with_state("growth", growth_task, GrowthTask::run, &stop));
         Ok(OpenPipeline { work: PipelineHandler::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
+    }
+}
+
+impl Presentation for Communities {
+    fn words(&self) -> ItemWords {
+        ItemWords::BELONGING
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        export::COMMUNITIES
+    }
+
+    fn member_threshold(&self, of: &PipelineId, settings: &Settings) -> Option<f64> {
+        settings.communities.get(community_name(of)).map(|community| community.threshold)
     }
 }
 

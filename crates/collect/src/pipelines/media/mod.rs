@@ -39,17 +39,19 @@ use self::partial_files::{PartialFiles, unusable_folder_message};
 use self::removal::UnusedMediaRemoval;
 use self::schedule::FreshFirstSchedule;
 use self::storage::MediaStorage;
-use super::kind::{ItemWords, OpenContext, OpenPipeline, PipelineHandler, PipelineKind};
+use super::kind::{
+    Intake, ItemTerms, ItemWords, OpenContext, OpenPipeline, PipelineHandler, PipelineKind, Presentation,
+    ReceiverContext,
+};
 use crate::config::{BadConfig, MediaSettings, Settings};
 use crate::pipelines::refresh::Receiver;
-use engine::base::clock::Millis;
 use engine::base::supervise::BackgroundTask;
-use engine::schedule::{Schedule, Schedules};
-use networks::model::pipeline_id::PipelineId;
+use engine::schedule::Schedule;
+use networks::model::pipeline_id::{POSTS, PipelineId};
 use networks::providers::lookup::{Capabilities, Charge};
 use networks::providers::registry;
+use store::Database;
 use store::export::{self, Table};
-use store::{Database, Store};
 
 pub const MEDIA: &str = "media";
 /// The files of a batch are fetched at the same time.
@@ -70,10 +72,6 @@ impl PipelineKind for Media {
         Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, MEDIA)).collect())
     }
 
-    fn words(&self) -> ItemWords {
-        ItemWords::MEDIA
-    }
-
     fn capabilities(&self, _: &PipelineId) -> Capabilities {
         CAPABILITIES
     }
@@ -82,21 +80,17 @@ impl PipelineKind for Media {
         Arc::new(FreshFirstSchedule { first_delay: settings.media.retry })
     }
 
-    /// A file is removed with the posts that show it.
-    fn notices_deletions(&self) -> bool {
-        false
+    fn intake(&self, _: &PipelineId) -> Intake {
+        Intake::ids(Arc::new(|_: &str| Ok(None)))
     }
 
-    fn date_of(&self, _: &PipelineId, _: &str) -> Result<Option<Millis>, String> {
-        Ok(None)
+    fn terms(&self, settings: &Settings) -> ItemTerms {
+        // A file is removed with the posts that show it.
+        ItemTerms { notices_deletions: false, named_by: vec![POSTS], ..ItemTerms::new(settings) }
     }
 
-    fn receiver(&self, of: &PipelineId, _: Arc<dyn Schedules>, store: Arc<dyn Store>) -> Option<Arc<dyn Receiver>> {
-        Some(Arc::new(MediaReceiver { namespace: of.to_string(), store }))
-    }
-
-    fn tables(&self) -> &'static [Table] {
-        export::MEDIA
+    fn receiver(&self, of: &PipelineId, receiving: ReceiverContext) -> Option<Arc<dyn Receiver>> {
+        Some(Arc::new(MediaReceiver { namespace: of.to_string(), store: receiving.database.store }))
     }
 
     fn check(&self, _: &PipelineId, settings: &Settings) -> Result<()> {
@@ -153,6 +147,16 @@ impl PipelineKind for Media {
         };
         let beside = Some(BackgroundTask::with_state("removal", removal, UnusedMediaRemoval::run, &stop));
         Ok(OpenPipeline { work: PipelineHandler::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
+    }
+}
+
+impl Presentation for Media {
+    fn words(&self) -> ItemWords {
+        ItemWords::MEDIA
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        export::MEDIA
     }
 }
 

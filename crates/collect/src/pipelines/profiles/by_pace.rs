@@ -13,7 +13,7 @@ use engine::lane::Lane;
 use engine::schedule::adaptive::Options;
 use engine::schedule::adaptive::budget::{Normaliser, Spending};
 use engine::schedule::adaptive::grid::Grid;
-use engine::schedule::{Next, Schedule, ScheduledItem};
+use engine::schedule::{Budgeted, Next, Schedule, ScheduledItem};
 
 /// Price before the first correction, changes per day: an assumption.
 const FIRST_PRICE: f64 = 10.0;
@@ -76,10 +76,24 @@ impl Schedule for PaceSchedule {
         self.silence.first(item, now)
     }
 
-    fn recent_events(&self, item: &ScheduledItem<'_>) -> Option<f64> {
-        self.silence.recent_events(item)
+    fn lanes(&self) -> Vec<Lane> {
+        self.silence.lanes()
     }
 
+    fn longest_interval(&self, item: &ScheduledItem<'_>, now: Millis) -> Option<Millis> {
+        self.silence.longest_interval(item, now)
+    }
+
+    fn lane_for_interval(&self, interval: Millis) -> Option<Lane> {
+        let by_silence = self.silence.lane_for_interval(interval)?;
+        Some(if self.silence.is_frozen_or_missing(&by_silence) { by_silence } else { self.lane(interval) })
+    }
+    fn budget(&self) -> Option<&dyn Budgeted> {
+        Some(self)
+    }
+}
+
+impl Budgeted for PaceSchedule {
     fn spending(&self, item: &ScheduledItem<'_>, due: Millis) -> Option<Spending> {
         let times = item.activity.pace.and_then(|pace| Some((pace.since?, pace.at)));
         let spent = times.filter(|(since, at)| since < at && !self.is_frozen(item, *at)).and_then(|(since, at)| {
@@ -96,21 +110,8 @@ impl Schedule for PaceSchedule {
         Some(spent.unwrap_or_default())
     }
 
-    fn with_correction(&self, by: Normaliser) -> Option<Arc<dyn Schedule>> {
-        Some(Arc::new(Self { price: FIRST_PRICE * by.price, ..self.clone() }))
-    }
-
-    fn lanes(&self) -> Vec<Lane> {
-        Schedule::lanes(&self.silence)
-    }
-
-    fn longest_interval(&self, item: &ScheduledItem<'_>, now: Millis) -> Option<Millis> {
-        self.silence.longest_interval(item, now)
-    }
-
-    fn lane_for_interval(&self, interval: Millis) -> Option<Lane> {
-        let by_silence = self.silence.lane_for_interval(interval)?;
-        Some(if self.silence.is_frozen_or_missing(&by_silence) { by_silence } else { self.lane(interval) })
+    fn with_correction(&self, by: Normaliser) -> Arc<dyn Schedule> {
+        Arc::new(Self { price: FIRST_PRICE * by.price, ..self.clone() })
     }
 }
 
@@ -160,7 +161,7 @@ mod tests {
             (DAY, DAY / 9),
             "as an active one at the price, and not more than nine times as often"
         );
-        let dear = schedule.with_correction(Normaliser { price: 1e6, level: 1.0 }).unwrap();
+        let dear = schedule.with_correction(Normaliser { price: 1e6, level: 1.0 });
         assert_eq!(interval(&*dear, &changing(1.0)), 7 * DAY, "and not less often than an idle one");
         // Without a pace, by its silence.
         for (silent, days) in [(1, 1), (8, 7)] {
@@ -193,7 +194,7 @@ mod tests {
         let pace = Some(Pace { per_day: 3.0, at: NOW, since: Some(NOW - 20 * DAY) });
         let woken = ScheduledItem { activity: Activity { pace, ..changing(3.0).activity }, ..changing(3.0) };
         assert_eq!(schedule.spending(&woken, NOW), Some(Spending::default()), "it was frozen");
-        assert_eq!(schedule.recent_events(&changing(3.0)), Some(3.0));
+        assert_eq!((&schedule as &dyn Schedule).recent_events(&changing(3.0)), Some(3.0));
         assert_eq!(schedule.spending(&ScheduledItem::new("12", None), NOW), Some(Spending::default()));
     }
 
@@ -214,7 +215,7 @@ mod tests {
         let (base, mut by, mut off) = (schedule(), Normaliser::default(), 0.0);
         let table_calls = of_a_day(&base.silence);
         for _ in 0..20 {
-            let calls = of_a_day(&*base.with_correction(by).unwrap());
+            let calls = of_a_day(&*base.with_correction(by));
             by = by.after_day(&Spending { calls, table_calls, ..Spending::default() }, 1.0);
             off = calls / table_calls;
         }
@@ -224,7 +225,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_pace_has_an_interval_within_the_bounds(per_day in any::<f64>(), price in 1e-6..1e6f64) {
-            let schedule = schedule().with_correction(Normaliser { price, level: 1.0 }).unwrap();
+            let schedule = schedule().with_correction(Normaliser { price, level: 1.0 });
             let delay = schedule.next(&changing(per_day.abs()), NOW).unwrap().1;
             prop_assert!((DAY / 9..=7 * DAY).contains(&delay), "{delay}");
         }

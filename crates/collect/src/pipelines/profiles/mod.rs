@@ -24,26 +24,27 @@ use self::pace::estimate_pace;
 use self::profile_receiver::ProfileReceiver;
 use self::schedule::{Intervals, SilenceSchedule, quiet_from};
 use super::apis::{open_accounts, open_accounts_with_limits};
-use super::kind::{ItemWords, OpenContext, OpenPipeline, PipelineKind, RegisteredPipeline};
-use super::visits::VISITS;
-use crate::config::{AccountSchedule, AccountSettings, BadConfig, OnDeleted, Settings};
-use crate::pipelines::refresh::{
-    Arrival, Item, Judge, Mention, Mentions, Receiver, UNAVAILABLE_LANE, UnavailableSettings,
+use super::kind::{
+    Intake, ItemTerms, ItemWords, OpenContext, OpenPipeline, PipelineKind, Presentation, ReceiverContext,
+    RegisteredPipeline,
 };
+use crate::config::{AccountSchedule, AccountSettings, BadConfig, Settings};
+use crate::pipelines::refresh::{Arrival, Item, Judge, Mention, Mentions, Receiver};
 use crate::pipelines::relations::removal::Removal;
 use engine::base::activity::{Activity, newest_activity};
-use engine::base::clock::{self, Millis};
+use engine::base::clock::Millis;
 use engine::lane::Lane;
 use engine::queue::Job;
-use engine::schedule::{Schedule, Schedules};
+use engine::schedule::Schedule;
 use networks::model::account::Account;
-use networks::model::pipeline_id::PipelineId;
 pub use networks::model::pipeline_id::{COMMUNITY, PROFILES};
+use networks::model::pipeline_id::{POSTS, PipelineId};
 use networks::model::provider::Provider;
+use networks::model::relation::ListKind;
 use networks::providers::lookup::Capabilities;
 use networks::providers::registry;
 use store::export::{self, Table};
-use store::{Observation, SaveCounts, Standing, Store, StoreError};
+use store::{Database, Observation, SaveCounts, Standing, Store, StoreError};
 
 /// Lane of accounts that were found before and are missing now.
 const CONFIRM_LANE: &str = "confirm";
@@ -64,10 +65,6 @@ impl PipelineKind for Profiles {
         Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, PROFILES)).collect())
     }
 
-    fn words(&self) -> ItemWords {
-        ItemWords::ACCOUNTS
-    }
-
     fn capabilities(&self, pipeline: &PipelineId) -> Capabilities {
         registry::accounts(&pipeline.provider).capabilities
     }
@@ -80,42 +77,23 @@ impl PipelineKind for Profiles {
         }
     }
 
-    fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
-        let updater = &settings.updater;
-        let removes = settings.store.on_deleted == OnDeleted::Remove;
-        UnavailableSettings {
-            lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).with_tier(1),
-            confirmed_after: clock::millis(updater.unavailable_after),
-            // Accounts come back: a life ends only if the settings demand the removal of missing accounts.
-            limit: if removes { updater.unavailable_limit } else { u32::MAX },
-            after: clock::millis(updater.unavailable_for),
-            confirm: Some(confirm_lane(settings)),
-            forget: settings.store.on_deleted != OnDeleted::Keep,
-        }
+    fn intake(&self, pipeline: &PipelineId) -> Intake {
+        Intake::ids(Arc::new(registry::accounts(&pipeline.provider).date_of))
     }
 
-    fn date_of(&self, pipeline: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
-        (registry::accounts(&pipeline.provider).date_of)(id)
+    fn terms(&self, settings: &Settings) -> ItemTerms {
+        let AccountSettings { from_posts, from_lists, .. } = &settings.accounts;
+        let by_posts = [POSTS].into_iter().filter(|_| !from_posts.trim().is_empty());
+        let by_lists = ListKind::ALL.map(ListKind::as_str).into_iter().filter(|_| *from_lists > 0);
+        let mut terms = ItemTerms::of_accounts(settings);
+        terms.unavailable.confirm = Some(confirm_lane(settings));
+        ItemTerms { named_by: by_posts.chain(by_lists).chain([COMMUNITY]).collect(), ..terms }
     }
 
-    fn fan_out_kinds(&self, settings: &Settings) -> Vec<&'static str> {
-        let visits = settings.visits.collect && settings.visits.by_counts;
-        let kinds = [(VISITS, visits), (COMMUNITY, settings.has_communities())];
-        kinds.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(kind, _)| kind).collect()
-    }
-
-    fn receiver(
-        &self,
-        pipeline: &PipelineId,
-        schedule: Arc<dyn Schedules>,
-        store: Arc<dyn Store>,
-    ) -> Option<Arc<dyn Receiver>> {
+    fn receiver(&self, pipeline: &PipelineId, receiving: ReceiverContext) -> Option<Arc<dyn Receiver>> {
+        let ReceiverContext { schedule, database: Database { store, .. }, .. } = receiving;
         let parse = registry::accounts(&pipeline.provider).parse;
         Some(Arc::new(ProfileReceiver { namespace: pipeline.to_string(), parse, schedule, store }))
-    }
-
-    fn tables(&self) -> &'static [Table] {
-        export::ACCOUNTS
     }
 
     fn check(&self, pipeline: &PipelineId, settings: &Settings) -> Result<()> {
@@ -131,14 +109,19 @@ impl PipelineKind for Profiles {
     }
 }
 
-#[must_use]
-pub fn profiles_pipeline(provider: &Provider) -> RegisteredPipeline {
-    RegisteredPipeline { id: PipelineId::items(provider, PROFILES), kind: Arc::new(Profiles) }
+impl Presentation for Profiles {
+    fn words(&self) -> ItemWords {
+        ItemWords::ACCOUNTS
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        export::ACCOUNTS
+    }
 }
 
 #[must_use]
-pub fn is_profiles_namespace(namespace: &str) -> bool {
-    PipelineId::holds_items(namespace, PROFILES)
+pub fn profiles_pipeline(provider: &Provider) -> RegisteredPipeline {
+    RegisteredPipeline { id: PipelineId::items(provider, PROFILES), kind: Arc::new(Profiles) }
 }
 
 fn silence_schedule(settings: &Settings) -> SilenceSchedule {

@@ -60,10 +60,6 @@ impl SilenceSchedule {
         self.freeze_after > 0 && now.saturating_sub(last) >= self.freeze_after
     }
 
-    pub fn lanes(&self) -> impl Iterator<Item = Lane> {
-        [&self.active, &self.idle, &self.frozen, &self.confirm].into_iter().cloned()
-    }
-
     /// Intervals of active and of idle accounts, ms.
     pub(super) fn intervals(&self) -> (Millis, Millis) {
         (self.active.patience, self.idle.patience)
@@ -101,17 +97,12 @@ impl Schedule for SilenceSchedule {
         Some((Lane::first(), 0))
     }
 
-    fn recent_events(&self, item: &ScheduledItem<'_>) -> Option<f64> {
-        // For the day on which accounts change to the schedule by pace.
-        item.activity.pace.map(|pace| pace.per_day)
-    }
-
     fn longest_interval(&self, _: &ScheduledItem<'_>, _: Millis) -> Option<Millis> {
         [&self.active, &self.idle, &self.frozen].into_iter().map(|lane| lane.patience).max()
     }
 
     fn lanes(&self) -> Vec<Lane> {
-        SilenceSchedule::lanes(self).collect()
+        [&self.active, &self.idle, &self.frozen, &self.confirm].map(Lane::clone).to_vec()
     }
 
     fn lane_for_interval(&self, interval: Millis) -> Option<Lane> {

@@ -73,8 +73,8 @@ pub trait Judge: Send + Sync + 'static {
     }
 
     /// Names ids of other kinds to look up because this item was found. `before` is the item's state in the store; `None` at its first
-    /// answer, or if a worker may have died before it scheduled the ids of the stored answer. Called only if the settings have one of
-    /// the [`fan_out_kinds`](crate::pipelines::kind::PipelineKind::fan_out_kinds), and not for answers that the store refuses.
+    /// answer, or if a worker may have died before it scheduled the ids of the stored answer. Called only if a pipeline of
+    /// the settings is [named by](crate::pipelines::kind::ItemTerms::named_by) this one, and not for answers that the store refuses.
     fn fan_out(&self, _item: &Self::Item, _before: Option<&Standing>, _mentions: &mut Mentions) {}
 
     /// Sum of counts by their weights, events, for a schedule that compares answers. `None` if there is no count.

@@ -27,21 +27,23 @@ use self::owner_receiver::OwnerReceiver;
 use self::removal::Removal;
 use self::schedule::VisitSchedule;
 use super::apis::open_relations;
-use super::kind::{ItemWords, ListPages, ListTerms, OpenContext, OpenPipeline, PipelineHandler, PipelineKind};
+use super::kind::{
+    Intake, ItemTerms, ItemWords, ListPages, ListTerms, OpenContext, OpenPipeline, PipelineHandler, PipelineKind,
+    Presentation, ReceiverContext,
+};
 use super::profiles::PROFILES;
-use crate::config::{BadConfig, OnDeleted, RelationSettings, Settings};
+use crate::config::{BadConfig, RelationSettings, Settings};
 use crate::pipelines::blame::Evidence;
-use crate::pipelines::refresh::{Receiver, UNAVAILABLE_LANE, UnavailableSettings};
-use engine::base::clock::{self, Millis};
-use engine::lane::{Lane, Order};
-use engine::schedule::{Schedule, Schedules};
-use networks::model::pipeline_id::{COMMUNITY, PipelineId};
+use crate::pipelines::refresh::Receiver;
+use engine::base::clock;
+use engine::lane::Order;
+use engine::schedule::Schedule;
+use networks::model::pipeline_id::{COMMUNITY, POSTS, PipelineId};
 use networks::model::provider::Provider;
 use networks::model::relation::ListKind;
 use networks::providers::lookup::Capabilities;
 use networks::providers::registry;
 use store::Database;
-use store::Store;
 use store::export::{self, Table};
 
 /// Tier of missing owners: after all others.
@@ -60,10 +62,6 @@ impl PipelineKind for Lists {
         Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, self.0.as_str())).collect())
     }
 
-    fn words(&self) -> ItemWords {
-        ItemWords::LISTS
-    }
-
     fn capabilities(&self, pipeline: &PipelineId) -> Capabilities {
         let list = registry::list_capabilities(&pipeline.provider, self.0);
         Capabilities { batch_limit: 1, charge: list.charge, endpoint: list.endpoint }
@@ -73,53 +71,21 @@ impl PipelineKind for Lists {
         Arc::new(visit_schedule(&settings.relations))
     }
 
-    fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
-        let removes = settings.store.on_deleted == OnDeleted::Remove;
-        UnavailableSettings {
-            lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone)
-                .with_order(Order::OldestFirst)
-                .with_tier(GONE_TIER),
-            confirmed_after: clock::millis(settings.updater.unavailable_after),
-            // Like those of profiles.
-            limit: if removes { settings.updater.unavailable_limit } else { u32::MAX },
-            after: clock::millis(settings.updater.unavailable_for),
-            confirm: None,
-            forget: settings.store.on_deleted != OnDeleted::Keep,
-        }
+    fn intake(&self, pipeline: &PipelineId) -> Intake {
+        Intake::ids(Arc::new(registry::accounts(&pipeline.provider).date_of))
     }
 
-    fn fan_out_kinds(&self, settings: &Settings) -> Vec<&'static str> {
-        let profiles = settings.accounts.collect && settings.accounts.from_lists > 0;
-        let kinds = [(PROFILES, profiles), (COMMUNITY, settings.has_communities())];
-        kinds.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(kind, _)| kind).collect()
+    fn terms(&self, settings: &Settings) -> ItemTerms {
+        let by_posts = [POSTS].into_iter().filter(|_| settings.relations.from_posts);
+        let mut terms = ItemTerms::of_accounts(settings);
+        terms.unavailable.lane = terms.unavailable.lane.with_order(Order::OldestFirst).with_tier(GONE_TIER);
+        // A missing account leaves all lists by its profile.
+        ItemTerms { notices_deletions: false, named_by: by_posts.chain([COMMUNITY]).collect(), ..terms }
     }
 
-    /// A missing account leaves all lists by its profile.
-    fn notices_deletions(&self) -> bool {
-        false
-    }
-
-    fn date_of(&self, pipeline: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
-        (registry::accounts(&pipeline.provider).date_of)(id)
-    }
-
-    fn receiver(
-        &self,
-        pipeline: &PipelineId,
-        schedule: Arc<dyn Schedules>,
-        store: Arc<dyn Store>,
-    ) -> Option<Arc<dyn Receiver>> {
+    fn receiver(&self, pipeline: &PipelineId, receiving: ReceiverContext) -> Option<Arc<dyn Receiver>> {
+        let ReceiverContext { schedule, database: Database { store, .. }, .. } = receiving;
         Some(Arc::new(OwnerReceiver { namespace: pipeline.to_string(), schedule, store }))
-    }
-
-    fn list_terms(&self, pipeline: &PipelineId, settings: &Settings) -> Option<ListTerms> {
-        Some(
-            visit_schedule(&settings.relations).terms(pages(&pipeline.provider, self.0, settings), &settings.relations),
-        )
-    }
-
-    fn tables(&self) -> &'static [Table] {
-        export::EDGES
     }
 
     fn check(&self, pipeline: &PipelineId, settings: &Settings) -> Result<()> {
@@ -174,6 +140,21 @@ impl PipelineKind for Lists {
             evidence: Evidence::default(),
         };
         Ok(OpenPipeline { work: PipelineHandler::Metered(Arc::new(handler)), capabilities, beside })
+    }
+}
+
+impl Presentation for Lists {
+    fn words(&self) -> ItemWords {
+        ItemWords::LISTS
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        export::EDGES
+    }
+
+    fn list_terms(&self, pipeline: &PipelineId, settings: &Settings) -> Option<ListTerms> {
+        let pages = pages(&pipeline.provider, self.0, settings);
+        Some(visit_schedule(&settings.relations).terms(pages, &settings.relations))
     }
 }
 

@@ -13,12 +13,11 @@ use std::time::Duration;
 use crate::config::{RelationSettings, VisitOrder};
 use crate::pipelines::kind::{ListPages, ListTerms, ListTier, VisitIntervals};
 use engine::base::clock::{self, Millis};
-use engine::lane::{Lane, Order};
+use engine::lane::{Lane, Order, REPEAT};
 use engine::schedule::{Next, Schedule, ScheduledItem};
 use store::CrawlRecord;
 
 const NEW: &str = "new";
-const REPEAT: &str = "repeat";
 /// Patience of lanes in which no list is late.
 const UNTIMED: Duration = Duration::from_secs(3_600);
 const FIRST_PRIORITY: i32 = 60;
@@ -149,10 +148,6 @@ impl Schedule for VisitSchedule {
         })
     }
 
-    fn is_pass_through(&self, lane: &str) -> bool {
-        [NEW, REPEAT, &Lane::first().name].contains(&lane)
-    }
-
     fn longest_interval(&self, _: &ScheduledItem<'_>, _: Millis) -> Option<Millis> {
         Some(match self.order {
             VisitOrder::Tiers => clock::millis(self.revisit),
@@ -164,6 +159,7 @@ impl Schedule for VisitSchedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::lane::is_pass_through;
 
     const DAY: Millis = 86_400_000;
 
@@ -199,7 +195,7 @@ mod tests {
         assert_eq!(tiers.lane_for_interval(0), Some(VisitSchedule::repeat_lane()));
         assert_eq!(tiers.lane_for_interval(8 * DAY), Some(visited));
         // An event made those due, not an interval.
-        let passing = |lane: &Lane| tiers.is_pass_through(&lane.name);
+        let passing = |lane: &Lane| is_pass_through(&lane.name, lane.order);
         assert!(passing(&VisitSchedule::repeat_lane()) && passing(&new) && passing(&Lane::first()));
         assert!(!passing(&tiers.next_visit(&[]).0));
     }

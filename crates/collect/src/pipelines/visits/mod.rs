@@ -17,7 +17,6 @@ pub mod post_count_receiver;
 pub mod summary;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -26,21 +25,23 @@ use self::evidence_sender::EvidenceSender;
 use self::handler::{AccountTimelineBuilder, Visitor};
 use self::post_count_receiver::PostCountReceiver;
 use super::apis::open_api;
-use super::kind::{ItemWords, OpenContext, OpenPipeline, PipelineHandler, PipelineKind};
+use super::kind::{
+    Intake, ItemTerms, ItemWords, OpenContext, OpenPipeline, PipelineHandler, PipelineKind, Presentation,
+    ReceiverContext,
+};
 use super::timelines::counters::PollCounters;
 use super::timelines::reader::{Reader, SharedState};
 use crate::config::{BadConfig, Settings};
-use crate::pipelines::refresh::{FanOutTarget, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
-use engine::base::clock::{self, Millis};
-use engine::lane::Lane;
+use crate::pipelines::refresh::{FanOutTarget, Receiver, UnavailableSettings};
+use engine::base::clock::Millis;
+use engine::schedule::Schedule;
 use engine::schedule::visits::coefficients::Coefficients;
 use engine::schedule::visits::{Options, Policy, Visits};
-use engine::schedule::{Schedule, Schedules};
-use networks::model::pipeline_id::{COMMUNITY, Kind, POSTS, PROFILES, PipelineId};
+use networks::model::pipeline_id::{COMMUNITY, Kind, PROFILES, PipelineId};
 use networks::model::provider::Provider;
 use networks::providers::lookup::Capabilities;
 use networks::providers::registry;
-use store::{Database, Part, Store};
+use store::{Database, Part};
 
 pub const VISITS: &str = "visits";
 
@@ -61,11 +62,6 @@ pub fn pipeline_part(pipeline: &PipelineId) -> Part {
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-#[must_use]
-pub fn is_visits_namespace(namespace: &str) -> bool {
-    PipelineId::holds_items(namespace, VISITS)
-}
-
 #[async_trait]
 impl PipelineKind for AccountVisits {
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
@@ -80,10 +76,6 @@ impl PipelineKind for AccountVisits {
         Ok(providers.iter().flat_map(of).collect())
     }
 
-    fn words(&self) -> ItemWords {
-        ItemWords::FOLLOWED
-    }
-
     fn capabilities(&self, of: &PipelineId) -> Capabilities {
         registry::account_timelines(&of.provider).capabilities
     }
@@ -92,41 +84,30 @@ impl PipelineKind for AccountVisits {
         Arc::new(schedule(settings))
     }
 
-    /// Long enough for further pages.
-    fn lease(&self, settings: &Settings) -> Duration {
-        settings.updater.lease.max(settings.timeline_lease())
+    fn intake(&self, of: &PipelineId) -> Intake {
+        Intake::undated_accounts(&of.provider)
     }
 
-    fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
-        UnavailableSettings {
-            lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).with_tier(1),
-            confirmed_after: clock::millis(settings.updater.unavailable_after),
-            limit: u32::MAX,
-            after: Millis::MAX,
-            confirm: None,
-            forget: false,
+    fn terms(&self, settings: &Settings) -> ItemTerms {
+        let by_profiles = [PROFILES].into_iter().filter(|_| settings.visits.by_counts);
+        let terms = ItemTerms::of_accounts(settings);
+        ItemTerms {
+            // Long enough for further pages.
+            lease: terms.lease.max(settings.timeline_lease()),
+            unavailable: UnavailableSettings {
+                limit: u32::MAX,
+                after: Millis::MAX,
+                forget: false,
+                ..terms.unavailable
+            },
+            // A timeline shows only new posts.
+            notices_deletions: false,
+            named_by: by_profiles.chain([COMMUNITY]).collect(),
         }
     }
 
-    /// A timeline shows only new posts.
-    fn notices_deletions(&self) -> bool {
-        false
-    }
-
-    fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
-        (registry::accounts(&of.provider).date_of)(id).map(|_| None)
-    }
-
-    fn fan_out_kinds(&self, settings: &Settings) -> Vec<&'static str> {
-        std::iter::once(POSTS).chain(settings.has_communities().then_some(COMMUNITY)).collect()
-    }
-
-    fn receiver(
-        &self,
-        of: &PipelineId,
-        schedule: Arc<dyn Schedules>,
-        store: Arc<dyn Store>,
-    ) -> Option<Arc<dyn Receiver>> {
+    fn receiver(&self, of: &PipelineId, receiving: ReceiverContext) -> Option<Arc<dyn Receiver>> {
+        let ReceiverContext { schedule, database: Database { store, .. }, .. } = receiving;
         Some(Arc::new(PostCountReceiver { namespace: of.to_string(), schedule, store }))
     }
 
@@ -187,6 +168,12 @@ impl PipelineKind for AccountVisits {
             evidence_sender,
         };
         Ok(OpenPipeline { work: PipelineHandler::Metered(Arc::new(handler)), capabilities, beside: None })
+    }
+}
+
+impl Presentation for AccountVisits {
+    fn words(&self) -> ItemWords {
+        ItemWords::FOLLOWED
     }
 }
 

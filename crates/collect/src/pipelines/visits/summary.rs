@@ -24,7 +24,7 @@ impl VisitSummary {
     /// `now`: time of the visit, ms since the epoch; `delay`: ms until the next one.
     #[must_use]
     pub fn new(schedule: &dyn Schedule, account: &ScheduledItem<'_>, posts: u64, now: Millis, delay: Millis) -> Self {
-        let explained = schedule.explain(account, delay, now.saturating_add(delay));
+        let explained = schedule.budget().and_then(|budget| budget.explain(account, delay, now.saturating_add(delay)));
         let nothing = Rhythm::new(now);
         let rhythm = account.rhythm.unwrap_or(&nothing);
         let why = match explained.and_then(|explained| explained.bound) {

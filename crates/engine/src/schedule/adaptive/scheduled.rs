@@ -58,10 +58,6 @@ impl Budgeted for Adaptive {
         QuotaUse::new(self.options.spend, self.options.shortest.powf(-REACH), self.options.earliest)
     }
 
-    fn needs_history(&self) -> bool {
-        true
-    }
-
     fn recent_events(&self, item: &ScheduledItem<'_>) -> Option<f64> {
         let last = item.history.last?;
         let counts = Self::counts(item.history.created_at?.min(last.at), &item.history)?;
