@@ -181,6 +181,11 @@ pub struct Observation<T = Tweet> {
     pub recent: Option<f64>,
 }
 
+const NO_OBJECT: &str = "{}";
+
+/// Life of an item without columns of its own. Its object is a JSON text, or none.
+pub type Life = Observation<Option<String>>;
+
 #[derive(Debug, Clone)]
 pub struct Object {
     pub created_at: Option<Millis>,
@@ -460,6 +465,16 @@ pub trait Posts: Send + Sync + std::fmt::Debug {
     /// the store. A *dead* row stays as it is. An answer as old as the stored one counts as a repetition and changes
     /// nothing. If an id is given twice, the newest answer is used, and the others count as older.
     async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<SaveCounts>;
+
+    /// Stores lives as [`Self::save`] stores answers.
+    async fn save_lives(&self, namespace: &str, lives: &[Life]) -> Result<SaveCounts> {
+        let object = |raw: &Option<String>| Object {
+            created_at: None,
+            raw: raw.clone().unwrap_or_else(|| NO_OBJECT.to_owned()),
+        };
+        let answers: Vec<Observation> = lives.iter().map(|life| life.to_object(object)).collect();
+        self.save(namespace, &answers).await
+    }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>>;
 

@@ -14,12 +14,13 @@ use crate::support::world::{Backends, World};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The points that a batch of media comes by; the second commit is that of their lives.
-const POINTS: [&str; 8] = [
+const POINTS: [&str; 9] = [
     "after_claim",
     "after_answer",
     "before_commit",
     "before_commit:2",
     "after_commit",
+    "after_lives",
     "before_settle",
     "after_settle",
     "after_settle:3",

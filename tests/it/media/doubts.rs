@@ -9,9 +9,11 @@ use twitter_updater::engine::queue::Verdict;
 use twitter_updater::engine::worker::UnmeteredHandler;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::media::fetch::{Fetch, FetchOutcome, FileRequest, StoredFile};
 use twitter_updater::pipelines::media::files::CompleteFile;
-use twitter_updater::pipelines::media::handler::{MediaHandler, RetryLimits};
+use twitter_updater::pipelines::media::handler::{MediaWork, RetryLimits};
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::providers::registry::smaller_pictures;
 use twitter_updater::store::{MediumSighting, NewItem, Store, StoredMedium, Way};
 
@@ -38,7 +40,7 @@ impl Fetch for Host {
 struct World {
     host: Arc<Host>,
     store: Arc<dyn Store>,
-    handler: MediaHandler,
+    handler: ItemHandler<MediaWork>,
 }
 
 impl World {
@@ -56,18 +58,21 @@ impl World {
             .record_media(NS, &[MediumSighting { medium, author: None, post: "2".to_owned(), at: NOW }])
             .await
             .unwrap();
-        let handler = MediaHandler {
+        let items = PipelineStore {
             namespace: NS.to_owned(),
-            fetcher: host.clone(),
-            smaller: smaller_pictures(&Provider::Twitter),
             store: store.clone(),
-            retrying: RetryLimits { first_delay: Duration::from_secs(30), longest_delay: longest_retry, give_up_after },
             save_timeout: Duration::from_secs(1),
             max_deliveries: 3,
+        };
+        let work = MediaWork {
+            items,
+            fetcher: host.clone(),
+            smaller: smaller_pictures(&Provider::Twitter),
+            retrying: RetryLimits { first_delay: Duration::from_secs(30), longest_delay: longest_retry, give_up_after },
             counters: Arc::default(),
             metrics: Arc::default(),
         };
-        Self { host, store, handler }
+        Self { host, store, handler: ItemHandler(work) }
     }
 
     /// Tries it that many minutes after the start; it is in the queue as long as it waits.
@@ -105,7 +110,7 @@ async fn it_is_believed_after_an_hour_and_four_attempts() {
         world.waits(&[0, 1, 3, 7, 59], &says).await;
         let medium = world.at(61, &says).await;
         assert_eq!((medium.state, medium.attempts), (end, 6), "{medium:?}");
-        let counters = &world.handler.counters;
+        let counters = &world.handler.0.counters;
         let ended = (counters.media_gone.get(), counters.media_refused.get(), counters.media_failed.get());
         assert_eq!(ended, if end == MediaState::Gone { (1, 0, 0) } else { (0, 1, 0) });
         assert_eq!(counters.media_attempts_failed.get(), 5);

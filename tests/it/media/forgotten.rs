@@ -10,9 +10,11 @@ use twitter_updater::engine::queue::Verdict;
 use twitter_updater::engine::worker::UnmeteredHandler;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::{ItemState, Tweet};
+use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::media::fetch::{Fetch, FetchOutcome, FileRequest, StoredFile};
 use twitter_updater::pipelines::media::files::CompleteFile;
-use twitter_updater::pipelines::media::handler::{MediaHandler, RetryLimits};
+use twitter_updater::pipelines::media::handler::{MediaWork, RetryLimits};
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::store::{
     Finding, Forgetting, ItemSet, Lifecycle, MediaStore, MediumSighting, NewItem, Observation, Posts, SqliteStore, Way,
 };
@@ -70,22 +72,25 @@ async fn show(store: &SqliteStore) {
 
 /// Has the handler do it; says what the queue is told, and the state of its life.
 async fn handle(store: &Arc<SqliteStore>, fetcher: &Arc<dyn Fetch>) -> (Verdict, Option<ItemState>) {
-    let handler = MediaHandler {
+    let items = PipelineStore {
         namespace: NS.to_owned(),
+        store: store.clone(),
+        save_timeout: Duration::from_secs(20),
+        max_deliveries: 3,
+    };
+    let work = MediaWork {
+        items,
         fetcher: fetcher.clone(),
         smaller: |_| Vec::new(),
-        store: store.clone(),
         retrying: RetryLimits {
             first_delay: Duration::from_secs(30),
             longest_delay: Duration::from_secs(60),
             give_up_after: Duration::from_secs(600),
         },
-        save_timeout: Duration::from_secs(20),
-        max_deliveries: 3,
         counters: Arc::default(),
         metrics: Arc::default(),
     };
-    let handled = handler.handle(&claimed(ID, "fresh", NOW)).await;
+    let handled = ItemHandler(work).handle(&claimed(ID, "fresh", NOW)).await;
     let [(_, verdict)] = &handled.verdicts[..] else { panic!("{:?}", handled.verdicts) };
     (verdict.clone(), store.tweet(NS, ID).await.unwrap().map(|row| row.state))
 }

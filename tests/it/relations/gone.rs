@@ -16,11 +16,13 @@ use twitter_updater::model::account::Absence;
 use twitter_updater::model::post::ItemState;
 use twitter_updater::model::relation::{ListKind, PartialReason};
 use twitter_updater::pipelines::blame::Evidence;
+use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::refresh::UnavailableSettings;
 use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListReader, UnansweredLists};
 use twitter_updater::pipelines::relations::member_collector::MemberCollector;
 use twitter_updater::pipelines::relations::removal::Removal;
 use twitter_updater::pipelines::relations::schedule::VisitSchedule;
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::providers::lookup::{Charge, LookupError};
 use twitter_updater::providers::relations::{
     ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations, Unreadable,
@@ -112,7 +114,7 @@ pub struct World {
     queue: Arc<EmbeddedQueue>,
     pub store: Arc<SqliteStore>,
     credentials: Arc<Credentials>,
-    pub reader: ListReader,
+    pub reader: ItemHandler<ListReader>,
     claims: AtomicU32,
     _folder: tempfile::TempDir,
 }
@@ -131,11 +133,14 @@ impl World {
         let visits = VisitSchedule { order: VisitOrder::Tiers, revisit: Duration::from_secs(86_400) };
         let reader = ListReader {
             metrics: Arc::default(),
-            namespace: LISTS.to_owned(),
-            accounts: "profiles:twitter".to_owned(),
+            items: PipelineStore {
+                namespace: LISTS.to_owned(),
+                store: store.clone(),
+                save_timeout: PATIENCE,
+                max_deliveries: 3,
+            },
             side: ListKind::Followers,
             relations: network.clone(),
-            store: store.clone(),
             edges: store.clone(),
             credentials: credentials.clone(),
             visits,
@@ -149,8 +154,6 @@ impl World {
                 forget: true,
             },
             call_timeout: PATIENCE,
-            save_timeout: PATIENCE,
-            max_deliveries: 3,
             counters: Arc::default(),
             unanswered: UnansweredLists::default(),
             evidence: Evidence::default(),
@@ -165,6 +168,7 @@ impl World {
                 metrics: Arc::new(Metrics::new()),
             },
         };
+        let reader = ItemHandler(reader);
         Self { network, queue, store, credentials, reader, claims: AtomicU32::new(0), _folder: folder }
     }
 

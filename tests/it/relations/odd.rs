@@ -39,7 +39,7 @@ async fn a_list_without_an_end_is_cut_by_default_and_says_so() {
     let by_default = Settings::load_with(&[], None, &[]).unwrap().relations.longest;
     assert!((1..=1_000_000).contains(&by_default), "{by_default}");
     let mut world = World::new().await;
-    world.reader.bounds.longest = LONGEST;
+    world.reader.0.bounds.longest = LONGEST;
     *world.network.says.lock().unwrap() = Says::Endless;
     for _ in 0..10 {
         world.read("9").await;

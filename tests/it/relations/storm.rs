@@ -19,6 +19,7 @@ use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::model::relation::ListKind;
 use twitter_updater::pipelines::blame::Evidence;
+use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::kind::{Intake, PipelineKind};
 use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver};
 use twitter_updater::pipelines::relations::Lists;
@@ -26,6 +27,7 @@ use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListReader, Un
 use twitter_updater::pipelines::relations::member_collector::MemberCollector;
 use twitter_updater::pipelines::relations::owner_receiver::OwnerReceiver;
 use twitter_updater::pipelines::relations::schedule::VisitSchedule;
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::providers::lookup::{Charge, LookupError};
 use twitter_updater::providers::relations::{ListCapabilities, Member, Members, PageRequest, RelationPage, Relations};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing, Window};
@@ -128,21 +130,17 @@ fn world() -> World {
     let credentials = Arc::new(Credentials::new(credentials, ledger, Pacing::Auto, updater.lease));
     let worker = |number| {
         let relations = &settings.relations;
-        let handler = ListReader {
+        let reader = ListReader {
             metrics: Arc::default(),
-            namespace: LISTS.to_owned(),
-            accounts: "profiles:twitter".to_owned(),
+            items: PipelineStore::new(LISTS.to_owned(), store.clone(), updater),
             side: ListKind::Followers,
             relations: network.clone(),
-            store: store.clone(),
             edges: store.clone(),
             credentials: credentials.clone(),
             visits: VisitSchedule { order: VisitOrder::Tiers, revisit: relations.revisit },
             bounds: CrawlBounds { known_tail: 0, complete_every: 0, longest: 0, shrink: 1.0, page: 0 },
             unavailable: KIND.terms(&settings).unavailable,
             call_timeout: settings.lookup.timeout,
-            save_timeout: updater.save_timeout,
-            max_deliveries: updater.max_deliveries,
             counters: Arc::default(),
             unanswered: UnansweredLists::default(),
             evidence: Evidence::default(),
@@ -161,7 +159,7 @@ fn world() -> World {
         Worker {
             name: format!("w{number}"),
             queue: queue.clone(),
-            handling: HandlerKind::Metered(Arc::new(handler), credentials.clone()),
+            handling: HandlerKind::Metered(Arc::new(ItemHandler(reader)), credentials.clone()),
             claims: claims.into(),
             early: 0.0.into(),
             concurrency: 1.into(),

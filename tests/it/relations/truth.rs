@@ -101,6 +101,7 @@ async fn a_death_at_any_point_of_a_page_loses_and_doubles_nothing() {
         "after_answer",
         "before_commit",
         "after_commit",
+        "after_lives",
         "before_settle",
         "after_settle",
     ] {
@@ -128,7 +129,7 @@ async fn a_death_at_any_point_of_a_page_loses_and_doubles_nothing() {
 
 /// The crawl has ended in the store, and its reader dies before the queue hears of it: the next reader settles it, without a call.
 async fn is_read_once(redis: bool) {
-    for point in ["after_commit", "before_settle"] {
+    for point in ["after_commit", "after_lives", "before_settle"] {
         let folder = tempfile::tempdir().unwrap();
         let api = api(Duration::ZERO).await;
         let mut world = World::new(Backends { redis, postgres: redis }, folder.path(), &api.base_url()).await;

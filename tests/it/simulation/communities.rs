@@ -16,10 +16,11 @@ use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::community::collector::Collector;
 use twitter_updater::pipelines::community::growth::GrowthTask;
-use twitter_updater::pipelines::community::handler::{JudgementHandler, LiveRule};
+use twitter_updater::pipelines::community::handler::{JudgementWork, LiveRule};
 use twitter_updater::pipelines::community::manual_decisions::ManualDecisions;
 use twitter_updater::pipelines::community::network_namespaces;
 use twitter_updater::pipelines::community::schedule::JudgementSchedule;
+use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::kind::LiveSettings;
 use twitter_updater::pipelines::refresh::FanOutTarget;
 use twitter_updater::store::{
@@ -163,19 +164,17 @@ fn collecting(communities: &Arc<Linked>, world: &World) -> Arc<Collector> {
 }
 
 /// The handler of a process.
-pub fn handler(parts: Parts<'_>, world: &Arc<World>, way: &Arc<Way>) -> JudgementHandler {
+pub fn handler(parts: Parts<'_>, world: &Arc<World>, way: &Arc<Way>) -> ItemHandler<JudgementWork> {
     let communities = Arc::new(Linked { way: way.clone(), world: world.clone() });
-    JudgementHandler {
-        namespace: NAMESPACE.to_owned(),
+    let work = JudgementWork {
+        items: parts.items(),
         network: network_namespaces(&Provider::Twitter),
         live_rule: rules(),
-        store: parts.store,
         collector: collecting(&communities, world),
         communities,
-        save_timeout: parts.setup.save_timeout,
-        max_deliveries: parts.setup.max_deliveries,
         counters: Arc::default(),
-    }
+    };
+    ItemHandler(work)
 }
 
 /// The growth beside it, until it is stopped.

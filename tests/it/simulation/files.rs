@@ -11,9 +11,10 @@ use twitter_updater::engine::queue::Place;
 use twitter_updater::ingest::Queued;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::ItemState;
+use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::media::fetch::{Fetch, FetchOutcome, FileRequest, StoredFile};
 use twitter_updater::pipelines::media::files::CompleteFile;
-use twitter_updater::pipelines::media::handler::{MediaHandler, RetryLimits};
+use twitter_updater::pipelines::media::handler::{MediaWork, RetryLimits};
 use twitter_updater::pipelines::media::hosts::{HostLimiter, Politeness};
 use twitter_updater::pipelines::media::media_receiver::MediaReceiver;
 use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver};
@@ -138,20 +139,18 @@ impl Fetch for LinkedFetch {
 }
 
 /// The handler of media in a process.
-pub fn handler(parts: Parts<'_>, world: &Arc<World>, way: &Arc<Way>, killed: &Arc<Notify>) -> MediaHandler {
+pub fn handler(parts: Parts<'_>, world: &Arc<World>, way: &Arc<Way>, killed: &Arc<Notify>) -> ItemHandler<MediaWork> {
     let (first_pause, longest_pause) = PAUSES;
     let hosts = HostLimiter::new(Politeness { per_host: 4, first_pause, longest_pause });
-    MediaHandler {
-        namespace: NAMESPACE.to_owned(),
+    let work = MediaWork {
+        items: parts.items(),
         fetcher: Arc::new(LinkedFetch { way: way.clone(), world: world.clone(), hosts, killed: killed.clone() }),
         smaller: |_| Vec::new(),
-        store: parts.store,
         retrying: RetryLimits { first_delay: first_pause, longest_delay: longest_pause, give_up_after: GIVE_UP_AFTER },
-        save_timeout: parts.setup.save_timeout,
-        max_deliveries: parts.setup.max_deliveries,
         counters: Arc::default(),
         metrics: Arc::default(),
-    }
+    };
+    ItemHandler(work)
 }
 
 impl World {

@@ -19,12 +19,14 @@ use twitter_updater::engine::worker::{Handler, HandlerKind, Worker};
 use twitter_updater::model::post::Weights;
 use twitter_updater::model::relation::ListKind;
 use twitter_updater::pipelines::blame::Evidence;
+use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::posts::PostJudge;
 use twitter_updater::pipelines::profiles::ProfileJudge;
 use twitter_updater::pipelines::refresh::mass_miss_alert::MassMissAlert;
 use twitter_updater::pipelines::refresh::{FailureTracker, Judge, Refresher};
 use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListReader, UnansweredLists};
 use twitter_updater::pipelines::relations::member_collector::MemberCollector;
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
 use twitter_updater::pipelines::visits::handler::Visitor;
 use twitter_updater::providers::lookup::Lookup;
@@ -130,6 +132,11 @@ pub struct Parts<'a> {
 }
 
 impl Parts<'_> {
+    pub fn items(&self) -> PipelineStore {
+        let Setup { save_timeout, max_deliveries, .. } = *self.setup;
+        PipelineStore { namespace: NAMESPACE.to_owned(), store: self.store.clone(), save_timeout, max_deliveries }
+    }
+
     fn refresher<J: Judge>(self, lookup: Arc<dyn Lookup<J::Item>>, judge: J) -> Arc<dyn Handler> {
         Arc::new(Refresher {
             namespace: NAMESPACE.to_owned(),
@@ -153,21 +160,17 @@ impl Parts<'_> {
 impl Parts<'_> {
     /// Crawls are complete, or end at known members, by turns.
     fn list_reader(self, relations: Arc<dyn Relations>, edges: Arc<dyn Edges>) -> Arc<dyn Handler> {
-        Arc::new(ListReader {
+        let reader = ListReader {
             metrics: Arc::default(),
-            namespace: NAMESPACE.to_owned(),
-            accounts: "profiles:twitter".to_owned(),
+            items: self.items(),
             side: ListKind::Followers,
             relations,
-            store: self.store.clone(),
             edges,
             credentials: self.credentials,
             visits: self.setup.visits(),
             bounds: CrawlBounds { known_tail: 3, complete_every: 100_000, longest: 0, shrink: 1.0, page: 0 },
             unavailable: self.setup.unavailable(),
-            max_deliveries: self.setup.max_deliveries,
             call_timeout: self.setup.lookup_timeout,
-            save_timeout: self.setup.save_timeout,
             counters: Arc::default(),
             unanswered: UnansweredLists::default(),
             evidence: Evidence::default(),
@@ -181,12 +184,14 @@ impl Parts<'_> {
                 time_limit: self.setup.save_timeout,
                 metrics: self.metrics,
             },
-        })
+        };
+        Arc::new(ItemHandler(reader))
     }
 }
 
 impl Parts<'_> {
     fn visitor(self, lookup: LinkedLookup, linked: &visits::Linked) -> Arc<dyn Handler> {
+        let items = self.items();
         let reader = Reader {
             metrics: Arc::default(),
             namespace: NAMESPACE.to_owned(),
@@ -203,20 +208,19 @@ impl Parts<'_> {
             polls: Arc::default(),
             shared_state: SharedState::new([NAMESPACE.to_owned()]),
         };
-        Arc::new(Visitor {
-            namespace: NAMESPACE.to_owned(),
+        let visitor = Visitor {
+            items,
             part: 0,
             reader,
             accounts: visits::Linked::timelines(lookup),
-            store: self.store,
             followed: Arc::new(linked.clone()),
             schedule: self.setup.schedule(),
             rules: classes::Rules::default(),
             unavailable: self.setup.unavailable(),
             shortest: visits::SHORTEST,
-            max_deliveries: self.setup.max_deliveries,
             evidence_sender: None,
-        })
+        };
+        Arc::new(ItemHandler(visitor))
     }
 }
 

@@ -227,7 +227,8 @@ async fn no_medium_returns(store: &dyn Whole) {
         at: T,
     };
     store.record_media(MEDIA, &[seen(&ANN)]).await.unwrap();
-    store.save(MEDIA, &[observation(&id, T + 9, Finding::Found(Tweet::without_object(&id)))]).await.unwrap();
+    let life = Observation::new(&id, T + 9, Finding::Found(None), ItemState::Live, Some(T + 60_009));
+    store.save_lives(MEDIA, &[life]).await.unwrap();
     store.mark_dead(MEDIA, T, &[(id.clone(), "ended its process".into())]).await.unwrap();
     assert_eq!(store.standing(MEDIA, &ids).await.unwrap(), [None]);
     assert_eq!(

@@ -133,7 +133,9 @@ async fn nothing_is_lost_through_kills_embedded() {
 /// The process ends at each point of a visit; another goes on with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_death_at_any_point_of_a_visit_loses_and_doubles_nothing() {
-    for point in ["after_claim", "after_answer", "before_commit", "after_commit", "before_settle", "after_settle"] {
+    for point in
+        ["after_claim", "after_answer", "before_commit", "after_commit", "after_lives", "before_settle", "after_settle"]
+    {
         let folder = tempfile::tempdir().unwrap();
         let (api, began) = (api().await, wall_ms());
         let world = world(Backends { redis: false, postgres: false }, folder.path(), &api, "1").await;

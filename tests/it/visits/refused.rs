@@ -17,7 +17,9 @@ use twitter_updater::engine::worker::{Handler, Outlook};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
 use twitter_updater::pipelines::visits::handler::{AccountTimelineBuilder, Visitor};
 use twitter_updater::pipelines::visits::post_count_receiver::PostCountReceiver;
@@ -99,7 +101,7 @@ impl World {
         Starter::new(self.posts.clone(), Some(self.store.clone()), ages, date_of, parse_ingested)
     }
 
-    fn visitor(&self) -> Visitor {
+    fn visitor(&self) -> ItemHandler<Visitor> {
         let provider = Provider::Mastodon("social".to_owned());
         let http = HttpClient::new(&HttpOptions::default()).unwrap();
         let build = (source_kinds(&provider).open)(http, &self.instance.base_url(), Fields::default()).unwrap();
@@ -119,12 +121,13 @@ impl World {
             polls: Arc::default(),
             shared_state: SharedState::new([VISITS.to_owned()]),
         };
-        Visitor {
-            namespace: VISITS.to_owned(),
+        let (namespace, save_timeout) = (VISITS.to_owned(), Duration::from_secs(2));
+        let items = PipelineStore { namespace, store: self.store.clone(), save_timeout, max_deliveries: 3 };
+        let visitor = Visitor {
+            items,
             part: 0,
             reader,
             accounts: AccountTimelineBuilder { provider, build, k: Duration::ZERO },
-            store: self.store.clone(),
             followed: self.store.clone(),
             schedule: schedule(),
             rules: classes::Rules::default(),
@@ -137,9 +140,9 @@ impl World {
                 forget: false,
             },
             shortest: Duration::from_secs(300),
-            max_deliveries: 3,
             evidence_sender: None,
-        }
+        };
+        ItemHandler(visitor)
     }
 
     /// The account alone is due, and is visited. Answers where it goes, and what that says of the process.

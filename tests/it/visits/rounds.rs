@@ -18,8 +18,10 @@ use twitter_updater::engine::worker::{BatchOutcome, Handler, Outlook};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::{Tweet, TweetId};
 use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::kind::PipelineKind;
 use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::pipelines::timelines::counters::PollCounters;
 use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
 use twitter_updater::pipelines::visits::AccountVisits;
@@ -111,7 +113,7 @@ impl World {
         self.timeline.0.lock().unwrap().extend(ids);
     }
 
-    fn visitor(&self, pages: u32) -> Visitor {
+    fn visitor(&self, pages: u32) -> ItemHandler<Visitor> {
         let (timeline, settings) = (self.timeline.clone(), &self.settings);
         let build = move |_: &Provider, _: &SourceKeys, _: Duration| {
             Ok(Source { timeline: Arc::new(timeline.clone()), query: Some(ACCOUNT.to_owned()) })
@@ -136,20 +138,19 @@ impl World {
         };
         let schedule: Arc<dyn Schedules> =
             Reloadable::new(Visits::new(Options::default(), Arc::new(Coefficients::embedded().unwrap()))).into();
-        Visitor {
-            namespace: VISITS.to_owned(),
+        let visitor = Visitor {
+            items: PipelineStore::new(VISITS.to_owned(), self.store.clone(), &settings.updater),
             part: 0,
             reader,
             accounts: AccountTimelineBuilder { provider: Provider::Twitter, build: Box::new(build), k: Duration::ZERO },
-            store: self.store.clone(),
             followed: self.store.clone(),
             schedule,
             rules: classes::Rules::default(),
             unavailable: AccountVisits.terms(settings).unavailable,
             shortest: settings.visits.shortest,
-            max_deliveries: settings.updater.max_deliveries,
             evidence_sender: None,
-        }
+        };
+        ItemHandler(visitor)
     }
 
     async fn is_due(&self) {

@@ -8,6 +8,7 @@ pub mod apis;
 pub mod blame;
 pub mod community;
 pub mod handles;
+pub mod item_handler;
 pub mod kind;
 pub mod media;
 pub mod page_call;

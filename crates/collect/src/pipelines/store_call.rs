@@ -1,11 +1,34 @@
 //! Store calls of handlers: calls with a time limit, and marking a job dead.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::UpdaterSettings;
 use engine::base::clock::Millis;
 use engine::queue::{Job, Verdict};
 use engine::worker::Outlook;
 use store::{Store, StoreError};
+
+/// Store of a pipeline's items.
+#[derive(Debug, Clone)]
+pub struct PipelineStore {
+    pub namespace: String,
+    pub store: Arc<dyn Store>,
+    pub save_timeout: Duration,
+    /// Failures after which an item is dead, for example ended processes while it was alone in its batch.
+    pub max_deliveries: u32,
+}
+
+impl PipelineStore {
+    pub fn new(namespace: String, store: Arc<dyn Store>, settings: &UpdaterSettings) -> Self {
+        let UpdaterSettings { save_timeout, max_deliveries, .. } = *settings;
+        Self { namespace, store, save_timeout, max_deliveries }
+    }
+
+    pub async fn run_with_timeout<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
+        run_with_timeout(self.save_timeout, work).await
+    }
+}
 
 /// Waits for the store's answer. If the store is down, or late by `save_timeout`, the error is the outlook of the process.
 pub async fn run_with_timeout<T>(

@@ -27,6 +27,7 @@ pub const POINTS: &[&str] = &[
     "after_answer",
     "before_commit",
     "after_commit",
+    "after_lives",
     "before_settle",
     "after_settle",
     "before_release",

@@ -112,6 +112,19 @@ pub struct Batch {
     pub jobs: Vec<Job>,
 }
 
+impl Batch {
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        self.jobs.iter().map(|job| job.id.clone()).collect()
+    }
+
+    /// Now, but before the lease ends: older than any answer of the next worker.
+    #[must_use]
+    pub fn answer_time(&self) -> Millis {
+        self.now.now().min(self.fence.deadline - 1)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub enum Claim {
     Batch(Batch),

@@ -199,14 +199,6 @@ pub struct Tweet {
     pub raw: String,
 }
 
-impl Tweet {
-    /// A post with an id and no object. It reports that an item without columns of its own still exists.
-    #[must_use]
-    pub fn without_object(id: &str) -> Self {
-        Self { id: id.to_owned(), raw: "{}".to_owned(), ..Self::default() }
-    }
-}
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ItemState {

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -12,15 +11,16 @@ use super::counters::JudgementCounters;
 use super::rule::{Judgement, Rule};
 use super::schedule::judged_lane;
 use crate::config::CommunitySettings;
+use crate::pipelines::item_handler::{ItemOutcome, ItemWork, UnmeteredWork};
 use crate::pipelines::kind::LiveSettings;
-use crate::pipelines::store_call;
+use crate::pipelines::store_call::PipelineStore;
 use engine::base::clock::{Millis, millis};
 use engine::base::failpoint;
-use engine::queue::{Batch, Due, Job, Verdict};
-use engine::worker::{BatchOutcome, Outlook, UnmeteredHandler};
+use engine::queue::{Batch, Job};
+use engine::worker::Outlook;
 use networks::model::community::Belonging;
-use networks::model::post::{ItemState, Tweet};
-use store::{AccountFacts, Communities, Finding, NetworkPipelines, Observation, Store, StoreError};
+use networks::model::post::ItemState;
+use store::{AccountFacts, Communities, Finding, NetworkPipelines};
 
 /// Wait of an account for its profile or posts. Arriving evidence makes it due earlier.
 const EVIDENCE_MS: Millis = 3_600_000;
@@ -80,51 +80,36 @@ impl LiveRule {
     }
 }
 
-pub struct JudgementHandler {
-    pub namespace: String,
+pub struct JudgementWork {
+    pub items: PipelineStore,
     pub network: NetworkNamespaces,
     pub live_rule: Arc<LiveRule>,
-    pub store: Arc<dyn Store>,
     pub communities: Arc<dyn Communities>,
     pub collector: Arc<Collector>,
-    pub save_timeout: Duration,
-    /// Ended processes after which an account that was alone in its batch is dead.
-    pub max_deliveries: u32,
     pub counters: Arc<JudgementCounters>,
 }
 
 #[async_trait]
-impl UnmeteredHandler for JudgementHandler {
-    async fn handle(&self, batch: &Batch) -> BatchOutcome {
-        self.judge_all(batch).await.unwrap_or_else(|outlook| BatchOutcome::released(batch, outlook))
+impl ItemWork for JudgementWork {
+    type Row = ();
+
+    fn items(&self) -> &PipelineStore {
+        &self.items
     }
 }
 
-impl JudgementHandler {
-    async fn run_with_timeout<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
-        store_call::run_with_timeout(self.save_timeout, work).await
-    }
-
-    async fn judge_all(&self, batch: &Batch) -> Result<BatchOutcome, Outlook> {
-        if let [job] = &batch.jobs[..]
-            && job.failures >= self.max_deliveries
-        {
-            let (at, reason) = (batch.now.now(), store_call::repeated_crash_reason(job));
-            let verdict =
-                self.run_with_timeout(store_call::mark_dead(&*self.store, &self.namespace, at, job, reason)).await?;
-            return Ok(BatchOutcome { verdicts: vec![(job.clone(), verdict)], ..BatchOutcome::default() });
-        }
-        let ids: Vec<String> = batch.jobs.iter().map(|job| job.id.clone()).collect();
-        failpoint::abort_on_poison(&ids);
+#[async_trait]
+impl UnmeteredWork for JudgementWork {
+    async fn handle(&self, batch: &Batch) -> Result<Vec<ItemOutcome>, Outlook> {
+        let (namespace, ids) = (&self.items.namespace, batch.ids());
         let rule = self.live_rule.current();
-        // Before the lease ends, so that the next worker dates its decisions later.
-        let at = batch.now.now().min(batch.fence.deadline - 1);
+        let at = batch.answer_time();
         if !rule.settings().on {
-            let due = |_: &Job| Some(at.saturating_add(OFF_MS));
-            return self.settle(batch, at, due).await;
+            let due = Some(at.saturating_add(OFF_MS));
+            return Ok(batch.jobs.iter().map(|job| next_judgement(job, at, due)).collect());
         }
-        let facts = self.communities.facts(&self.namespace, self.network.neighbours(), &ids, rule.texts_per_account());
-        let mut facts = self.run_with_timeout(facts).await?;
+        let facts = self.communities.facts(namespace, self.network.neighbours(), &ids, rule.texts_per_account());
+        let mut facts = self.items.run_with_timeout(facts).await?;
         let is_seen = |facts: &AccountFacts| facts.state == Some(Belonging::Seen);
         let seen: HashSet<String> = facts.iter().filter(|of| is_seen(of)).map(|of| of.account.clone()).collect();
         // Nothing is stored for accounts without a state, for example because their owners asked to be forgotten.
@@ -142,42 +127,28 @@ impl JudgementHandler {
         };
         failpoint::point("after_answer");
         let languages: Vec<_> = judged.iter().flat_map(|(of, _)| of.languages.iter().cloned()).collect();
-        self.run_with_timeout(self.communities.save_languages(&self.network.posts, &languages)).await?;
+        self.items.run_with_timeout(self.communities.save_languages(&self.network.posts, &languages)).await?;
         let decisions: Vec<_> = judged.iter().map(|(of, _)| of.decision.clone()).collect();
-        self.run_with_timeout(self.communities.save_decisions(&self.namespace, at, rule.version(), &decisions)).await?;
+        let saving = self.communities.save_decisions(namespace, at, rule.version(), &decisions);
+        self.items.run_with_timeout(saving).await?;
         failpoint::point("after_commit");
         let wanted: BTreeMap<String, WantedCollection> = judged.iter().map(wanted_collection).collect();
         let dropped = self.collector.apply(rule.settings(), &wanted, at).await?;
         self.count(&judged);
-        let due = |job: &Job| {
+        let outcome = |job: &Job| {
             let state = wanted.get(&job.id).map(|of| of.state).or(seen.contains(&job.id).then_some(Belonging::Seen));
-            next_due_at(state, dropped.contains(&job.id), rule.settings(), at)
+            next_judgement(job, at, next_due_at(state, dropped.contains(&job.id), rule.settings(), at))
         };
-        self.settle(batch, at, due).await
+        Ok(batch.jobs.iter().map(outcome).collect())
     }
+}
 
+impl JudgementWork {
     fn count(&self, judged: &[(Judgement, AccountFacts)]) {
         let of = |state: Belonging| judged.iter().filter(|(of, _)| of.decision.state == state).count();
         self.counters.accounts_judged.add(judged.len());
         self.counters.judged_members.add(of(Belonging::Member));
         self.counters.judged_outside.add(of(Belonging::Outside));
-    }
-
-    /// Saves the lives of a batch and settles it. `due` gives the next date of an item; `None` ends its life.
-    async fn settle(
-        &self,
-        batch: &Batch,
-        at: Millis,
-        due: impl Fn(&Job) -> Option<Millis>,
-    ) -> Result<BatchOutcome, Outlook> {
-        let lives: Vec<Observation> = batch.jobs.iter().map(|job| life_observation(job, at, due(job))).collect();
-        self.run_with_timeout(self.store.save(&self.namespace, &lives)).await?;
-        let verdict = |job: &Job| match due(job) {
-            Some(due) => Verdict::Reschedule { lane: judged_lane(), due: Due::At(due) },
-            None => Verdict::Finish,
-        };
-        let verdicts = batch.jobs.iter().map(|job| (job.clone(), verdict(job))).collect();
-        Ok(BatchOutcome { verdicts, ..BatchOutcome::default() })
     }
 }
 
@@ -202,8 +173,8 @@ fn next_due_at(state: Option<Belonging>, is_dropped: bool, settings: &CommunityS
     Some(at.saturating_add(delay))
 }
 
-/// Observation that stores the time of the next judgement, or the end of the item (`next_due` is `None`).
-fn life_observation(job: &Job, at: Millis, next_due: Option<Millis>) -> Observation {
-    let state = if next_due.is_some() { ItemState::Live } else { ItemState::Ended };
-    Observation::new(&job.id, at, Finding::Found(Tweet::without_object(&job.id)), state, next_due)
+/// The time of the next judgement, or the end of the item (`due` is `None`).
+fn next_judgement(job: &Job, at: Millis, due: Option<Millis>) -> ItemOutcome {
+    let state = if due.is_some() { ItemState::Live } else { ItemState::Ended };
+    ItemOutcome::with_life(job, at, Finding::Found(None), state, due.map(|due| (judged_lane(), due)))
 }

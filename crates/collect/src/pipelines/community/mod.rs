@@ -28,15 +28,17 @@ use self::collector::{Collector, PostRemover, TargetsByKind, group_targets};
 use self::counters::JudgementCounters;
 use self::evidence_receiver::EvidenceReceiver;
 use self::growth::GrowthTask;
-use self::handler::{JudgementHandler, LiveRule, NetworkNamespaces};
+use self::handler::{JudgementWork, LiveRule, NetworkNamespaces};
 use self::manual_decisions::ManualDecisions;
 use self::rule::Rule;
 use self::schedule::JudgementSchedule;
+use super::item_handler::ItemHandler;
 use super::kind::{
     Intake, ItemTerms, ItemWords, LiveSettings, OpenContext, OpenPipeline, PipelineHandler, PipelineKind, Presentation,
     ReceiverContext,
 };
 use super::profiles::PROFILES;
+use super::store_call::PipelineStore;
 use super::visits::VISITS;
 use super::visits::follow::{Follower, PartQueue};
 use crate::config::{BadConfig, Settings};
@@ -174,17 +176,14 @@ impl PipelineKind for Communities {
             collector: collector.clone(),
             counters: counters.clone(),
         };
-        let handler = JudgementHandler {
-            namespace,
+        let handler = ItemHandler(JudgementWork {
+            items: PipelineStore::new(namespace, store, &settings.updater),
             network: network_namespaces(&id.provider),
             live_rule,
-            store,
             communities,
             collector,
-            save_timeout: settings.updater.save_timeout,
-            max_deliveries: settings.updater.max_deliveries,
             counters,
-        };
+        });
         let beside = Some(BackgroundTask::with_state("growth", growth_task, GrowthTask::run, &stop));
         Ok(OpenPipeline { work: PipelineHandler::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
     }

@@ -18,7 +18,8 @@ use reqwest::Url;
 use super::counters::FetchCounters;
 use super::fetch::{Fetch, FetchOutcome, FileRequest, StoredFile, retry_delay_ms};
 use super::schedule::retry_lane;
-use crate::pipelines::store_call;
+use crate::pipelines::item_handler::{ItemOutcome, ItemWork, UnmeteredWork};
+use crate::pipelines::store_call::PipelineStore;
 use engine::base::call_error::ErrorKind;
 use engine::base::clock::{Millis, millis, span};
 use engine::base::failpoint;
@@ -26,10 +27,10 @@ use engine::base::random;
 use engine::error_log::ErrorPlace;
 use engine::metrics::Metrics;
 use engine::queue::{Batch, Due, Job, Verdict};
-use engine::worker::{BatchOutcome, Outlook, UnmeteredHandler};
+use engine::worker::Outlook;
 use networks::model::media::MediaState;
-use networks::model::post::{ItemState, Tweet};
-use store::{FetchAttempt, Finding, Observation, Store, StoreError, StoredMedium};
+use networks::model::post::ItemState;
+use store::{FetchAttempt, Finding, StoreError, StoredMedium};
 
 const RESUME_DELAY_MS: Millis = 100;
 const MIN_ATTEMPTS: u32 = 4;
@@ -46,160 +47,116 @@ pub struct RetryLimits {
     pub give_up_after: Duration,
 }
 
-pub struct MediaHandler {
-    pub namespace: String,
+pub struct MediaWork {
+    pub items: PipelineStore,
     pub fetcher: Arc<dyn Fetch>,
     /// Addresses of smaller sizes of the picture at an address, the largest first.
     pub smaller: fn(&str) -> Vec<String>,
-    pub store: Arc<dyn Store>,
     pub retrying: RetryLimits,
-    pub save_timeout: Duration,
-    /// Ended processes after which a medium that was alone in its batch is dead.
-    pub max_deliveries: u32,
     pub counters: Arc<FetchCounters>,
     pub metrics: Arc<Metrics>,
 }
 
-#[derive(Default)]
-struct Results {
-    tried: Vec<FetchAttempt>,
-    lives: Vec<Observation>,
-    handled: BatchOutcome,
-    disk: Option<String>,
+type MediumOutcome = ItemOutcome<FetchAttempt>;
+
+#[async_trait]
+impl ItemWork for MediaWork {
+    type Row = FetchAttempt;
+
+    fn items(&self) -> &PipelineStore {
+        &self.items
+    }
+
+    /// Saves attempts. Skips the lives of media that were forgotten meanwhile.
+    async fn save_rows(&self, jobs: &[Job], outcomes: &mut [MediumOutcome]) -> Result<(), StoreError> {
+        let PipelineStore { namespace, store, .. } = &self.items;
+        let attempts: Vec<FetchAttempt> = outcomes.iter_mut().filter_map(|outcome| outcome.row.take()).collect();
+        let saved: HashSet<String> = store.save_media(namespace, &attempts).await?.into_iter().collect();
+        failpoint::point("after_commit");
+        let tried: HashSet<&str> = attempts.iter().map(|attempt| &*attempt.id).collect();
+        // It was forgotten or settled meanwhile, or its file is being removed: the next delivery finds out.
+        let is_unsaved = |job: &Job| tried.contains(&*job.id) && !saved.contains(&job.id);
+        for (_, outcome) in jobs.iter().zip(&mut *outcomes).filter(|(job, _)| is_unsaved(job)) {
+            *outcome = retry_in(millis(self.retrying.first_delay));
+        }
+        let lives = outcomes.iter().filter_map(|outcome| outcome.life.as_ref());
+        let untried: Vec<String> =
+            lives.map(|life| &life.id).filter(|id| !tried.contains(id.as_str())).cloned().collect();
+        if !untried.is_empty() {
+            let standings = store.standing(namespace, &untried).await?;
+            let gone = untried.iter().zip(standings).filter(|(_, standing)| standing.is_none());
+            let gone: HashSet<&String> = gone.map(|(id, _)| id).collect();
+            for outcome in outcomes {
+                outcome.life.take_if(|life| gone.contains(&life.id));
+            }
+        }
+        Ok(())
+    }
 }
 
 #[async_trait]
-impl UnmeteredHandler for MediaHandler {
-    async fn handle(&self, batch: &Batch) -> BatchOutcome {
-        if let [job] = &batch.jobs[..]
-            && job.failures >= self.max_deliveries
-        {
-            return self.mark_dead(batch, job).await;
-        }
-        let ids: Vec<String> = batch.jobs.iter().map(|job| job.id.clone()).collect();
-        failpoint::abort_on_poison(&ids);
-        let known = match self.run_with_timeout(self.store.media(&self.namespace, &ids)).await {
-            Ok(known) => known,
-            Err(outlook) => return BatchOutcome::released(batch, outlook),
-        };
+impl UnmeteredWork for MediaWork {
+    async fn handle(&self, batch: &Batch) -> Result<Vec<MediumOutcome>, Outlook> {
+        let PipelineStore { namespace, store, save_timeout, .. } = &self.items;
+        let known = self.items.run_with_timeout(store.media(namespace, &batch.ids())).await?;
         // The rest of the lease, without the time for the save and the settle.
-        let left = span(batch.fence.deadline - batch.now.now()).saturating_sub(self.save_timeout);
+        let left = span(batch.fence.deadline - batch.now.now()).saturating_sub(*save_timeout);
         let within = left.mul_f64(0.75);
         let fetched = join_all(batch.jobs.iter().zip(&known).map(async |(job, medium)| match medium {
             Some(medium) if !medium.state.is_final() => {
-                let (namespace, id, url) = (&*self.namespace, &*medium.id, &*medium.url);
+                let (id, url) = (&*medium.id, &*medium.url);
                 let smaller = if medium.attempts < ATTEMPTS_AT_LARGEST_SIZE { Vec::new() } else { (self.smaller)(url) };
                 Some(self.fetcher.fetch(FileRequest { namespace, id, url, smaller: &smaller }, within).await)
             }
             _ => {
-                self.fetcher.discard(&self.namespace, &job.id);
+                self.fetcher.discard(namespace, &job.id);
                 None
             }
         }));
         let fetched = fetched.await;
         failpoint::point("after_answer");
-        // Before the lease ends, so that the next worker dates its answers later.
-        let at = batch.now.now().min(batch.fence.deadline - 1);
-        let mut results = Results::default();
-        for ((job, medium), fetched) in batch.jobs.iter().zip(known).zip(fetched) {
-            self.record_outcome(&mut results, job, medium, fetched, at);
-        }
-        if let Err(outlook) = self.run_with_timeout(self.save(&mut results)).await {
-            return BatchOutcome::released(batch, outlook);
-        }
-        let Results { mut handled, disk, .. } = results;
-        handled.outlook = match disk {
-            Some(why) => Outlook::Outage(why),
-            None if handled.verdicts.is_empty() => Outlook::Unchanged,
-            None => Outlook::Fine,
-        };
-        handled
+        let at = batch.answer_time();
+        let answers = batch.jobs.iter().zip(known).zip(fetched);
+        Ok(answers.map(|((job, medium), fetched)| self.judge(job, medium, fetched, at)).collect())
     }
 }
 
-impl MediaHandler {
-    async fn mark_dead(&self, batch: &Batch, job: &Job) -> BatchOutcome {
-        let (at, reason) = (batch.now.now(), store_call::repeated_crash_reason(job));
-        match self.run_with_timeout(store_call::mark_dead(&*self.store, &self.namespace, at, job, reason)).await {
-            Ok(verdict) => BatchOutcome { verdicts: vec![(job.clone(), verdict)], ..BatchOutcome::default() },
-            Err(outlook) => BatchOutcome::released(batch, outlook),
-        }
-    }
-
-    async fn run_with_timeout<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
-        store_call::run_with_timeout(self.save_timeout, work).await
-    }
-
-    /// Saves media, then lives. Skips media that were forgotten meanwhile.
-    async fn save(&self, results: &mut Results) -> Result<(), StoreError> {
-        let Results { tried, lives, handled, .. } = results;
-        let saved: HashSet<String> = self.store.save_media(&self.namespace, tried).await?.into_iter().collect();
-        let tried: HashSet<&str> = tried.iter().map(|tried| &*tried.id).collect();
-        // It was forgotten or settled meanwhile, or its file is being removed: the next delivery finds out.
-        let is_unsaved = |id: &str| tried.contains(id) && !saved.contains(id);
-        lives.retain(|life| !is_unsaved(&life.id));
-        for (_, verdict) in handled.verdicts.iter_mut().filter(|(job, _)| is_unsaved(&job.id)) {
-            *verdict = Verdict::Retry { after: millis(self.retrying.first_delay), counted: false };
-        }
-        let untried: Vec<String> =
-            lives.iter().map(|life| &life.id).filter(|id| !tried.contains(id.as_str())).cloned().collect();
-        if !untried.is_empty() {
-            let standings = self.store.standing(&self.namespace, &untried).await?;
-            let gone = untried.iter().zip(standings).filter(|(_, standing)| standing.is_none());
-            let gone: HashSet<&String> = gone.map(|(id, _)| id).collect();
-            lives.retain(|life| !gone.contains(&life.id));
-        }
-        self.store.save(&self.namespace, lives).await?;
-        failpoint::point("after_commit");
-        Ok(())
-    }
-
-    fn record_outcome(
+impl MediaWork {
+    fn judge(
         &self,
-        results: &mut Results,
         job: &Job,
         medium: Option<StoredMedium>,
         fetched: Option<FetchOutcome>,
         at: Millis,
-    ) {
+    ) -> MediumOutcome {
         let Some(medium) = medium else {
             // A person added this id by hand, so no post has its address. Or it is forgotten, and has no row.
-            results.end(job, at, Some("no post names this medium"));
-            return;
+            return end(job, at, Finding::Broken("no post names this medium".to_owned()), None);
         };
-        let counters = &self.counters;
         match fetched {
             // An earlier worker finished it but could not settle it.
-            None => results.end(job, at, None),
+            None => end(job, at, Finding::Found(None), None),
             Some(FetchOutcome::Stored(stored)) => {
                 self.count_stored(&stored);
-                results.tried.push(stored_medium(&medium, stored, at));
-                results.end(job, at, None);
+                end(job, at, Finding::Found(None), Some(stored_medium(&medium, stored, at)))
             }
-            Some(FetchOutcome::Gone(why)) => {
-                counters.media_gone.add(1);
-                results.give_up(job, &medium, at, MediaState::Gone, &why);
-            }
-            Some(FetchOutcome::Refused(why)) => {
-                counters.media_refused.add(1);
-                results.give_up(job, &medium, at, MediaState::Refused, &why);
-            }
+            Some(FetchOutcome::Gone(why)) => self.give_up(job, &medium, at, MediaState::Gone, why),
+            Some(FetchOutcome::Refused(why)) => self.give_up(job, &medium, at, MediaState::Refused, why),
             Some(FetchOutcome::Unconfirmed { state, why }) => {
-                self.retry_or_give_up(results, job, &medium, (state, why, None), at)
+                self.retry_or_give_up(job, medium, (state, why, None), at)
             }
             Some(FetchOutcome::Failed { why, after, .. }) => {
                 let url = Url::parse(&medium.url).ok();
                 let host = url.as_ref().and_then(Url::host_str).or(Some(""));
                 let place = ErrorPlace { host, endpoint: "file", example: Some(&job.id) };
                 self.metrics.errors.record(ErrorKind::NoAnswer, &why, place);
-                self.retry_or_give_up(results, job, &medium, (MediaState::Failed, why, after), at);
+                self.retry_or_give_up(job, medium, (MediaState::Failed, why, after), at)
             }
-            Some(FetchOutcome::Interrupted) => results.retry_in(job, RESUME_DELAY_MS),
-            Some(FetchOutcome::Later(rest)) => results.retry_in(job, millis(rest).max(1)),
+            Some(FetchOutcome::Interrupted) => retry_in(RESUME_DELAY_MS),
+            Some(FetchOutcome::Later(rest)) => retry_in(millis(rest).max(1)),
             Some(FetchOutcome::StorageUnavailable(why)) => {
-                counters.media_no_room.add(1);
-                results.disk = Some(why);
-                results.handled.release.push(job.clone());
+                self.counters.media_no_room.add(1);
+                ItemOutcome { outlook: Outlook::Outage(why), ..ItemOutcome::default() }
             }
         }
     }
@@ -219,12 +176,11 @@ impl MediaHandler {
     /// Retries later each time. A failure that has lasted too long ends the medium in the state `end`.
     fn retry_or_give_up(
         &self,
-        results: &mut Results,
         job: &Job,
-        medium: &StoredMedium,
+        medium: StoredMedium,
         (end, why, after): (MediaState, String, Option<Duration>),
         at: Millis,
-    ) {
+    ) -> MediumOutcome {
         let RetryLimits { first_delay, longest_delay, give_up_after } = self.retrying;
         let attempts = u32::try_from(medium.attempts).unwrap_or(u32::MAX).saturating_add(1);
         let since = medium.failing_since.unwrap_or(at);
@@ -232,49 +188,40 @@ impl MediaHandler {
         // nothing.
         let is_repeated = end != MediaState::Failed && medium.reason.as_ref() == Some(&why);
         let patience = if is_repeated { confirmed_after(longest_delay).min(give_up_after) } else { give_up_after };
+        let medium = StoredMedium { attempts: attempts.into(), failing_since: Some(since), ..medium };
         if attempts >= MIN_ATTEMPTS && at - since >= millis(patience) {
-            let counter = match end {
-                MediaState::Gone => &self.counters.media_gone,
-                MediaState::Refused => &self.counters.media_refused,
-                _ => &self.counters.media_failed,
-            };
-            counter.add(1);
-            let medium = StoredMedium { attempts: attempts.into(), failing_since: Some(since), ..medium.clone() };
-            results.give_up(job, &medium, at, end, &why);
-            return;
+            return self.give_up(job, &medium, at, end, why);
         }
         self.counters.media_attempts_failed.add(1);
         let delay = retry_delay_ms(attempts, first_delay, longest_delay, random::fraction())
             .max(after.map_or(0, millis).min(millis(longest_delay)));
-        results.tried.push(FetchAttempt {
-            attempts: attempts.into(),
-            failing_since: Some(since),
-            reason: Some(why.clone()),
-            ..updated_medium(medium, at, MediaState::Waiting)
-        });
-        results.lives.push(life_observation(job, at, Some(&why), Some(at.saturating_add(delay))));
-        let verdict = Verdict::Reschedule { lane: retry_lane(), due: Due::In(delay) };
-        results.handled.verdicts.push((job.clone(), verdict));
+        let (finding, next) = (Finding::Broken(why.clone()), Some((retry_lane(), at.saturating_add(delay))));
+        ItemOutcome {
+            verdict: Some(Verdict::Reschedule { lane: retry_lane(), due: Due::In(delay) }),
+            row: Some(failed_medium(&medium, at, MediaState::Waiting, why)),
+            ..ItemOutcome::with_life(job, at, finding, ItemState::Live, next)
+        }
+    }
+
+    fn give_up(&self, job: &Job, medium: &StoredMedium, at: Millis, state: MediaState, why: String) -> MediumOutcome {
+        let counter = match state {
+            MediaState::Gone => &self.counters.media_gone,
+            MediaState::Refused => &self.counters.media_refused,
+            _ => &self.counters.media_failed,
+        };
+        counter.add(1);
+        // Its row has the reason. A life that ends with an unreadable answer has no date, and a late, older save would undo the end.
+        end(job, at, Finding::Found(None), Some(failed_medium(medium, at, state, why)))
     }
 }
 
-impl Results {
-    fn end(&mut self, job: &Job, at: Millis, why: Option<&str>) {
-        self.lives.push(life_observation(job, at, why, None));
-        self.handled.verdicts.push((job.clone(), Verdict::Finish));
-    }
+fn end(job: &Job, at: Millis, finding: Finding<Option<String>>, row: Option<FetchAttempt>) -> MediumOutcome {
+    ItemOutcome { row, ..ItemOutcome::with_life(job, at, finding, ItemState::Ended, None) }
+}
 
-    fn give_up(&mut self, job: &Job, medium: &StoredMedium, at: Millis, state: MediaState, why: &str) {
-        let tried = updated_medium(medium, at, state);
-        self.tried.push(FetchAttempt { reason: Some(why.to_owned()), ..tried });
-        // Its row has the reason. A life that ends with an unreadable answer has no date, and a late, older save would undo the end.
-        self.end(job, at, None);
-    }
-
-    /// Retries without a counted failure.
-    fn retry_in(&mut self, job: &Job, after: Millis) {
-        self.handled.verdicts.push((job.clone(), Verdict::Retry { after, counted: false }));
-    }
+/// Retries without a counted failure.
+fn retry_in(after: Millis) -> MediumOutcome {
+    ItemOutcome::new(Verdict::Retry { after, counted: false }, Outlook::Fine)
 }
 
 /// Time until an unconfirmed answer is accepted. With a short `media.longest_retry`, an hour would be hundreds of requests for a missing
@@ -288,6 +235,10 @@ fn updated_medium(medium: &StoredMedium, at: Millis, state: MediaState) -> Fetch
     FetchAttempt { id, at, state, attempts, failing_since, ..FetchAttempt::default() }
 }
 
+fn failed_medium(medium: &StoredMedium, at: Millis, state: MediaState, why: String) -> FetchAttempt {
+    FetchAttempt { reason: Some(why), ..updated_medium(medium, at, state) }
+}
+
 fn stored_medium(medium: &StoredMedium, stored: StoredFile, at: Millis) -> FetchAttempt {
     FetchAttempt {
         bytes: i64::try_from(stored.file.bytes).ok(),
@@ -297,14 +248,4 @@ fn stored_medium(medium: &StoredMedium, stored: StoredFile, at: Millis) -> Fetch
         failing_since: None,
         ..updated_medium(medium, at, MediaState::Stored)
     }
-}
-
-/// Observation that stores the next attempt of a medium, or its end (`next_due` is `None`). `why`: reason of a failed attempt.
-fn life_observation(job: &Job, at: Millis, why: Option<&str>, next_due: Option<Millis>) -> Observation {
-    let state = if next_due.is_some() { ItemState::Live } else { ItemState::Ended };
-    let seen = match why {
-        Some(why) => Finding::Broken(why.to_owned()),
-        None => Finding::Found(Tweet::without_object(&job.id)),
-    };
-    Observation::new(&job.id, at, seen, state, next_due)
 }

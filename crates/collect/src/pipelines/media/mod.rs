@@ -32,17 +32,19 @@ use self::addresses::PrivateHosts;
 use self::counters::FetchCounters;
 use self::fetch::{Fetcher, Limits};
 use self::files::{FileStorage, Folder};
-use self::handler::{MediaHandler, RetryLimits};
+use self::handler::{MediaWork, RetryLimits};
 use self::hosts::{HostLimiter, Politeness};
 use self::media_receiver::MediaReceiver;
 use self::partial_files::{PartialFiles, unusable_folder_message};
 use self::removal::UnusedMediaRemoval;
 use self::schedule::FreshFirstSchedule;
 use self::storage::MediaStorage;
+use super::item_handler::ItemHandler;
 use super::kind::{
     Intake, ItemTerms, ItemWords, OpenContext, OpenPipeline, PipelineHandler, PipelineKind, Presentation,
     ReceiverContext,
 };
+use super::store_call::PipelineStore;
 use crate::config::{BadConfig, MediaSettings, Settings};
 use crate::pipelines::refresh::Receiver;
 use engine::base::supervise::BackgroundTask;
@@ -130,21 +132,18 @@ impl PipelineKind for Media {
             store: store.clone(),
             counters: counters.clone(),
         };
-        let handler = MediaHandler {
-            namespace,
+        let handler = ItemHandler(MediaWork {
+            items: PipelineStore::new(namespace, store, &settings.updater),
             fetcher: Arc::new(fetcher.map_err(BadConfig)?),
             smaller: registry::smaller_pictures(&id.provider),
-            store,
             retrying: RetryLimits {
                 first_delay: media.retry,
                 longest_delay: media.longest_retry,
                 give_up_after: media.give_up_after,
             },
-            save_timeout: settings.updater.save_timeout,
-            max_deliveries: settings.updater.max_deliveries,
             counters,
             metrics,
-        };
+        });
         let beside = Some(BackgroundTask::with_state("removal", removal, UnusedMediaRemoval::run, &stop));
         Ok(OpenPipeline { work: PipelineHandler::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
     }

@@ -132,7 +132,7 @@ impl<T: Item> BatchCaller<'_, T> {
             // The start of the call dates the answer, on the queue's clock. Dated by its arrival, an answer that lay unread while the
             // process was stopped would look newer than later knowledge of others. A date inside the lease is older than any answer of
             // the next worker.
-            let at = batch.now.now().min(batch.fence.deadline - 1);
+            let at = batch.answer_time();
             // If the API answers other ids of the batch, a repeated failure of these ids is not the credential's fault.
             let is_own = part.failed_before && !requested.answered.is_empty();
             let example = part.jobs.first().map(|job| &*job.id);

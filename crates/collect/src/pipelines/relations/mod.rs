@@ -9,9 +9,11 @@
 //! ([`Edges`](store::Edges)).
 
 pub mod counters;
+mod crawl;
 pub mod handler;
 pub mod member_collector;
 pub mod owner_receiver;
+mod page_request;
 pub mod removal;
 pub mod schedule;
 
@@ -27,11 +29,13 @@ use self::owner_receiver::OwnerReceiver;
 use self::removal::Removal;
 use self::schedule::VisitSchedule;
 use super::apis::open_relations;
+use super::item_handler::ItemHandler;
 use super::kind::{
     Intake, ItemTerms, ItemWords, ListPages, ListTerms, OpenContext, OpenPipeline, PipelineHandler, PipelineKind,
     Presentation, ReceiverContext,
 };
 use super::profiles::PROFILES;
+use super::store_call::PipelineStore;
 use crate::config::{BadConfig, RelationSettings, Settings};
 use crate::pipelines::blame::Evidence;
 use crate::pipelines::refresh::Receiver;
@@ -103,7 +107,7 @@ impl PipelineKind for Lists {
         let accounts = PipelineId::items(&id.provider, PROFILES).to_string();
         let save_timeout = settings.updater.save_timeout;
         let member_collector = MemberCollector {
-            accounts: accounts.clone(),
+            accounts,
             targets: fan_out,
             store: store.clone(),
             side: self.0,
@@ -119,26 +123,22 @@ impl PipelineKind for Lists {
             metrics: metrics.clone(),
         };
         let beside = Removal::task(id.provider.to_string(), edges.clone(), &settings, stop);
-        let handler = ListReader {
-            namespace,
-            accounts,
+        let handler = ItemHandler(ListReader {
+            items: PipelineStore::new(namespace, store, &settings.updater),
             side: self.0,
             relations,
-            store,
             edges,
             credentials,
             visits: visit_schedule(&settings.relations),
             bounds: CrawlBounds { known_tail, complete_every: clock::millis(complete_every), longest, shrink, page },
             unavailable,
             call_timeout: settings.lookup.timeout,
-            save_timeout,
-            max_deliveries: settings.updater.max_deliveries,
             metrics,
             counters,
             member_collector,
             unanswered: UnansweredLists::default(),
             evidence: Evidence::default(),
-        };
+        });
         Ok(OpenPipeline { work: PipelineHandler::Metered(Arc::new(handler)), capabilities, beside })
     }
 }

@@ -166,7 +166,7 @@ impl Reader {
             let rules = timeline.rules();
             let request = paging::next_request(position.as_ref(), &rules, now);
             // The start of the request dates the page, on the queue's clock, like the answer of a lookup.
-            let read_at = batch.now.now().min(batch.fence.deadline - 1);
+            let read_at = batch.answer_time();
             let page =
                 self.request_page((name, &timeline), saved.trouble.as_ref(), (&request, page_permit), batch).await?;
             failpoint::point("after_answer");

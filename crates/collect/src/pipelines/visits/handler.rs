@@ -15,27 +15,26 @@ use async_trait::async_trait;
 
 use super::evidence_sender::{EvidenceSender, PageReport};
 use super::summary::VisitSummary;
+use crate::pipelines::item_handler::{ItemOutcome, ItemWork, MeteredWork};
 use crate::pipelines::refresh::UnavailableSettings;
-use crate::pipelines::store_call;
+use crate::pipelines::store_call::PipelineStore;
 use crate::pipelines::timelines::paging::{PageResult, Position};
-use crate::pipelines::timelines::reader::{PageObserver, ReadError, ReadFailure, Reader};
+use crate::pipelines::timelines::reader::{PageObserver, ReadFailure, Reader};
 use crate::pipelines::timelines::trouble::retry_pause;
 use engine::base::clock::{self, Millis};
-use engine::base::failpoint;
 use engine::lane::Lane;
 use engine::queue::{Batch, Due, Job, Verdict};
-use engine::quota::Permit;
-use engine::schedule::adaptive::budget::Spending;
+use engine::quota::{Credentials, Permit};
 use engine::schedule::visits::classes::Rules;
 use engine::schedule::visits::rhythm::Rhythm;
 use engine::schedule::{ScheduledItem, Schedules};
-use engine::worker::{BatchOutcome, Handler, Outlook};
-use networks::model::post::{ItemState, Tweet};
+use engine::worker::Outlook;
+use networks::model::post::ItemState;
 use networks::model::provider::Provider;
 use networks::providers::registry::{BuildSource, account_timelines};
 use networks::providers::source::Source;
 use networks::providers::timeline::Post;
-use store::{Finding, FollowList, Observation, Part, SavedSource, Store};
+use store::{Finding, FollowList, Part};
 
 /// Failures in a row, while others are read, until an account counts as gone. A single one may be the end of an outage.
 const CONFIRMING_FAILURES: u32 = 2;
@@ -57,19 +56,16 @@ impl AccountTimelineBuilder {
 }
 
 pub struct Visitor {
-    pub namespace: String,
+    pub items: PipelineStore,
     pub part: Part,
     /// Its namespace is the pipeline without the part.
     pub reader: Reader,
     pub accounts: AccountTimelineBuilder,
-    pub store: Arc<dyn Store>,
     pub followed: Arc<dyn FollowList>,
     pub schedule: Arc<dyn Schedules>,
     pub rules: Rules,
     pub unavailable: UnavailableSettings,
     pub shortest: Duration,
-    /// Failures after which an account is dead.
-    pub max_deliveries: u32,
     pub evidence_sender: Option<EvidenceSender>,
 }
 
@@ -130,81 +126,68 @@ impl PageObserver for VisitObserver<'_> {
     }
 }
 
-struct VisitResult {
-    finding: Finding,
-    state: ItemState,
-    lane: Lane,
-    delay: Millis,
-    spent: Option<Spending>,
-    outlook: Outlook,
+#[async_trait]
+impl ItemWork for Visitor {
+    type Row = ();
+
+    const CRASH_OUTLOOK: Outlook = Outlook::Unchanged;
+
+    fn items(&self) -> &PipelineStore {
+        &self.items
+    }
 }
 
 #[async_trait]
-impl Handler for Visitor {
+impl MeteredWork for Visitor {
     fn endpoint(&self) -> &'static str {
         self.reader.endpoint
     }
 
-    async fn handle(&self, batch: &Batch, permit: Permit) -> BatchOutcome {
-        let mut permit = Some(permit);
-        // A claim takes one account.
-        let handled = match &batch.jobs[..] {
-            [job] => self.visit(job, batch, &mut permit).await,
-            _ => Err(Outlook::Unchanged),
-        };
-        if let Some(permit) = permit {
-            self.reader.credentials.return_permit(permit).await;
-        }
-        handled.unwrap_or_else(|outlook| BatchOutcome::released(batch, outlook))
+    fn credentials(&self) -> &Credentials {
+        &self.reader.credentials
     }
-}
 
-impl Visitor {
-    async fn visit(&self, job: &Job, batch: &Batch, permit: &mut Option<Permit>) -> Result<BatchOutcome, Outlook> {
+    /// Ends the visits of accounts that are no longer followed here.
+    async fn dismiss(&self, job: &Job) -> Result<bool, Outlook> {
         let (id, of) = (std::slice::from_ref(&job.id), &self.reader.namespace);
-        // Verdicts without a call.
-        let verdict = |verdict| BatchOutcome {
-            verdicts: vec![(job.clone(), verdict)],
-            outlook: Outlook::Unchanged,
-            ..BatchOutcome::default()
-        };
-        if self.reader.run_with_timeout(self.followed.followed(of, id)).await? != [Some(self.part)] {
-            self.reader.run_with_timeout(self.followed.end_visits(of, self.part, &job.id)).await?;
-            return Ok(verdict(Verdict::Finish));
+        let is_followed = self.items.run_with_timeout(self.followed.followed(of, id)).await? == [Some(self.part)];
+        if !is_followed {
+            self.items.run_with_timeout(self.followed.end_visits(of, self.part, &job.id)).await?;
         }
-        if job.failures >= self.max_deliveries {
-            return Ok(verdict(self.mark_dead(job, batch.now.now(), store_call::repeated_crash_reason(job)).await?));
-        }
-        failpoint::abort_on_poison(id);
+        Ok(!is_followed)
+    }
+
+    async fn handle(&self, job: &Job, batch: &Batch, permit: &mut Option<Permit>) -> Result<ItemOutcome, Outlook> {
+        let without_answer = |verdict| Ok(ItemOutcome::new(verdict, Outlook::Unchanged));
         let timeline = match self.accounts.timeline(&job.id) {
             Ok(timeline) => timeline,
             Err(why) => {
-                return Ok(verdict(
-                    self.mark_dead(job, batch.now.now(), format!("not the id of an account: {why}")).await?,
-                ));
+                return without_answer(Verdict::MarkDead { reason: format!("not the id of an account: {why}") });
             }
         };
-        let saved = self.reader.run_with_timeout(self.reader.positions.saved_source(of, &job.id)).await?;
+        let reading = self.reader.positions.saved_source(&self.reader.namespace, &job.id);
+        let saved = self.items.run_with_timeout(reading).await?;
         let now = batch.now.now();
         let rhythm = saved.notes.clone().map_or_else(|| Rhythm::new(now), Rhythm::from);
-        let report = self
-            .evidence_sender
-            .as_ref()
-            .map(|evidence_sender| (evidence_sender, evidence_sender.start_report(&job.id, now)));
+        let report = self.evidence_sender.as_ref().map(|sender| (sender, sender.start_report(&job.id, now)));
         let (before, rules, posts) = (rhythm.clone(), self.rules, Vec::new());
         let mut observer = VisitObserver { before, rhythm, rules, now, earlier: None, posts, report };
         let read = self.reader.read(&job.id, timeline, &saved, (batch, permit), &mut observer).await;
         self.reader.polls.polls.add(1);
         self.reader.polls.polls_failed.add(usize::from(read.is_err()));
-        let after = match read {
-            Ok(Some(_)) => self.next_visit(job, &observer),
+        match read {
+            Ok(Some(_)) => Ok(self.next_visit(job, &observer)),
             // The rest of the visit is read at its next turn.
-            Ok(None) => return Ok(verdict(Verdict::Reschedule { lane: self.soon_lane(), due: Due::At(job.due) })),
-            Err(ended) => self.handle_failure(job, now, ended, &saved).await?,
-        };
-        self.save_and_settle(job, now, after).await
+            Ok(None) => without_answer(Verdict::Reschedule { lane: self.soon_lane(), due: Due::At(job.due) }),
+            Err(ended) => {
+                let failure = self.reader.judge_failure(&job.id, ended, saved.trouble.as_ref()).await?;
+                Ok(self.retry(job, now, failure))
+            }
+        }
     }
+}
 
+impl Visitor {
     /// Lane of accounts that are visited again soon. It differs from that of first visits: an endless timeline must not delay them.
     fn soon_lane(&self) -> Lane {
         self.lane_for_delay(clock::millis(self.shortest))
@@ -215,44 +198,29 @@ impl Visitor {
         self.schedule.current_schedule().lane_for_interval(delay).unwrap_or_else(Lane::first)
     }
 
-    fn next_visit(&self, job: &Job, observer: &VisitObserver<'_>) -> VisitResult {
+    fn next_visit(&self, job: &Job, observer: &VisitObserver<'_>) -> ItemOutcome {
         let schedule = self.schedule.current_schedule();
         let VisitObserver { rhythm, now, earlier, posts, .. } = observer;
-        let known = ScheduledItem { rhythm: Some(rhythm), ..ScheduledItem::with_answer(&job.id, None, Some(*now)) };
-        let (lane, delay) = schedule.next(&known, *now).unwrap_or_else(|| (Lane::first(), 0));
+        let (now, posts) = (*now, earlier.unwrap_or(0) + posts.len() as u64);
+        let known = ScheduledItem { rhythm: Some(rhythm), ..ScheduledItem::with_answer(&job.id, None, Some(now)) };
+        let (lane, delay) = schedule.next(&known, now).unwrap_or_else(|| (Lane::first(), 0));
+        let summary = serde_json::to_string(&VisitSummary::new(&*schedule, &known, posts, now, delay)).ok();
+        let next = Some((lane, now.saturating_add(delay)));
         let spent = schedule.spending(&known, job.due);
-        let posts = earlier.unwrap_or(0) + posts.len() as u64;
-        let summary = VisitSummary::new(&*schedule, &known, posts, *now, delay);
-        let raw = serde_json::to_string(&summary).unwrap_or_default();
-        let item = Tweet { id: job.id.clone(), raw, ..Tweet::default() };
-        VisitResult {
-            finding: Finding::Found(item),
-            state: ItemState::Live,
-            lane,
-            delay,
-            spent,
-            outlook: Outlook::Fine,
-        }
+        let tally = spent.map(|spent| spent.to_counters().to_vec()).unwrap_or_default();
+        ItemOutcome { tally, ..ItemOutcome::with_life(job, now, Finding::Found(summary), ItemState::Live, next) }
     }
 
     /// Schedules the next visit after a failure. A refusal may affect all accounts, for example if the instance now requires a token. So
     /// an account counts as gone only while others are read, in any process.
-    async fn handle_failure(
-        &self,
-        job: &Job,
-        at: Millis,
-        ended: ReadError,
-        saved: &SavedSource,
-    ) -> Result<VisitResult, Outlook> {
-        let ReadFailure { why, is_own, is_alone, failures, since, outlook } =
-            self.reader.judge_failure(&job.id, ended, saved.trouble.as_ref()).await?;
+    fn retry(&self, job: &Job, at: Millis, failure: ReadFailure) -> ItemOutcome {
+        let ReadFailure { why, is_own, is_alone, failures, since, outlook } = failure;
         let lasts = is_own && clock::wall_ms().saturating_sub(since) >= self.unavailable.confirmed_after;
         let is_gone = lasts && is_alone && failures >= CONFIRMING_FAILURES;
         let outlook = match lasts && !is_alone {
             true => Outlook::Outage(format!("no account is read: {why}")),
             false => outlook,
         };
-        let finding = Finding::Broken(why);
         let (state, lane, delay) = match (is_gone, is_own || is_alone) {
             (true, _) => (ItemState::Unavailable, self.unavailable.lane.clone(), self.unavailable.lane.patience),
             (false, true) => {
@@ -263,21 +231,7 @@ impl Visitor {
             (false, false) => (ItemState::Live, self.soon_lane(), clock::millis(self.shortest)),
         };
         tracing::debug!(account = job.id, at, tried_again_in_ms = delay, "a timeline cannot be read");
-        Ok(VisitResult { finding, state, lane, delay, spent: None, outlook })
-    }
-
-    async fn save_and_settle(&self, job: &Job, at: Millis, after: VisitResult) -> Result<BatchOutcome, Outlook> {
-        let VisitResult { finding, state, lane, delay, spent, outlook } = after;
-        let next_due = at.saturating_add(delay);
-        let observation = Observation::new(&job.id, at, finding, state, Some(next_due));
-        self.reader.run_with_timeout(self.store.save(&self.namespace, &[observation])).await?;
-        failpoint::point("before_settle");
-        let verdict = Verdict::Reschedule { lane, due: Due::At(next_due) };
-        let tally = spent.map(|spent| spent.to_counters().to_vec()).unwrap_or_default();
-        Ok(BatchOutcome { verdicts: vec![(job.clone(), verdict)], tally, outlook, ..BatchOutcome::default() })
-    }
-
-    async fn mark_dead(&self, job: &Job, at: Millis, reason: String) -> Result<Verdict, Outlook> {
-        self.reader.run_with_timeout(store_call::mark_dead(&*self.store, &self.namespace, at, job, reason)).await
+        let next = Some((lane, at.saturating_add(delay)));
+        ItemOutcome { outlook, ..ItemOutcome::with_life(job, at, Finding::Broken(why), state, next) }
     }
 }

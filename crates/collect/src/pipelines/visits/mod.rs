@@ -25,10 +25,12 @@ use self::evidence_sender::EvidenceSender;
 use self::handler::{AccountTimelineBuilder, Visitor};
 use self::post_count_receiver::PostCountReceiver;
 use super::apis::open_api;
+use super::item_handler::ItemHandler;
 use super::kind::{
     Intake, ItemTerms, ItemWords, OpenContext, OpenPipeline, PipelineHandler, PipelineKind, Presentation,
     ReceiverContext,
 };
+use super::store_call::PipelineStore;
 use super::timelines::counters::PollCounters;
 use super::timelines::reader::{Reader, SharedState};
 use crate::config::{BadConfig, Settings};
@@ -153,20 +155,18 @@ impl PipelineKind for AccountVisits {
             save_timeout: settings.updater.save_timeout,
             metrics,
         });
-        let handler = Visitor {
-            namespace,
+        let handler = ItemHandler(Visitor {
+            items: PipelineStore::new(namespace, store, &settings.updater),
             part: pipeline_part(&id),
             reader,
             accounts,
-            store,
             followed,
             schedule: opening.schedule,
             rules: settings.visits.options()?.classes,
             unavailable,
             shortest: settings.visits.shortest,
-            max_deliveries: settings.updater.max_deliveries,
             evidence_sender,
-        };
+        });
         Ok(OpenPipeline { work: PipelineHandler::Metered(Arc::new(handler)), capabilities, beside: None })
     }
 }
