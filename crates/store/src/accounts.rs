@@ -163,16 +163,11 @@ pub(super) fn refusal_time_limit(now: Millis) -> Millis {
     now.saturating_sub(REFUSED_FOR)
 }
 
-pub(super) const STORED_HANDLE: &str = "SELECT at, reason FROM account_handle WHERE namespace = $1 AND handle = $2";
-pub(super) const WAITING_HANDLES: &str = "SELECT count(*) FROM account_handle WHERE namespace = $1 AND reason IS NULL";
 /// Returns true if too many handles would wait; `known` of the `given` handles wait already.
 pub(super) fn exceeds_handle_limit(waiting: i64, given: usize, known: i64, most: u32) -> bool {
     let new = given as i64 - known;
     new > 0 && waiting + new > i64::from(most)
 }
-
-pub(super) const FORGET_REFUSED: &str =
-    "DELETE FROM account_handle WHERE namespace = $1 AND reason IS NOT NULL AND at < $2";
 
 /// The values written for an account. Texts are clean (no NUL).
 #[derive(Debug, Default, Serialize)]
@@ -236,7 +231,7 @@ impl AccountRow {
 /// On Twitter and X an owner may come back for 30 days. Then the network deletes the account.
 const DEACTIVATED_FOR: Millis = 30 * 24 * 3_600_000;
 
-/// State of an account with a confirmed absence, `missing` ms after its first miss. `state_after!` corrects it if the
+/// State of an account with a confirmed absence, `missing` ms after its first miss. `sql/accounts/save` corrects it if the
 /// network stated something else meanwhile.
 fn absent_state(reason: Option<Absence>, missing: Millis) -> AccountState {
     match reason {
@@ -270,120 +265,10 @@ pub(super) fn encode_sightings(sightings: &[Sighting]) -> String {
     serde_json::json!(rows).to_string()
 }
 
-/// Columns of `account` in the order of an insert, beside its key.
-macro_rules! account_columns {
-    () => {
-        "checked_at, state, handle, display_name, description, location, url, picture, banner, protected, verified, \
-         withheld_in, moved_to, followers, following, posts, listed, likes, last_post_at, active_at, forgotten_at"
-    };
-}
-
-/// Statement by the join of `account` to `tweet`; `$1` is the namespace, `$2` the id.
-macro_rules! account {
-    ($join:literal) => {
-        concat!(
-            "SELECT tweet.id, COALESCE(account.state, 'unknown') AS state, handle, display_name, description, location, url, \
-             picture, banner, protected, verified, account.withheld_in, moved_to, followers, following, posts, listed, \
-             likes, tweet.created_at, last_post_at, active_at, forgotten_at, (SELECT count(*) FROM account_post \
-             WHERE account_post.namespace = $1 AND account_post.id = $2) AS collected, tweet.first_seen, \
-             tweet.checked_at, tweet.next_due, tweet.lookups, tweet.misses, tweet.missing_since, tweet.raw \
-             FROM tweet LEFT JOIN ",
-            $join,
-            " WHERE tweet.namespace = $1 AND tweet.id = $2"
-        )
-    };
-}
-
-/// Statement by the join of `account` to `tweet`; `$1` is the namespace.
-macro_rules! account_states {
-    ($join:literal) => {
-        concat!(
-            "SELECT COALESCE(account.state, 'unknown') AS state, count(*) AS accounts, \
-             MIN(tweet.checked_at) FILTER (WHERE tweet.state IN ('live', 'unavailable')) AS oldest_answer_at \
-             FROM tweet LEFT JOIN ",
-            $join,
-            " WHERE tweet.namespace = $1 GROUP BY 1 ORDER BY 1"
-        )
-    };
-}
-
-/// State of an account after an answer, by the condition of its changes; the start of `sql/merge_account.sql`. The 30 days
-/// (2,592,000,000 ms) of a missing account start when the network first states its absence. So an account that was suspended or
-/// missing for another reason is first deactivated, however old its first miss is. Bluesky states deactivations explicitly.
-macro_rules! state_after {
-    ($namespace:literal, $changes:literal) => {
-        concat!(
-            "state = CASE WHEN excluded.state = 'deleted' AND ",
-            $namespace,
-            " <> 'profiles:bluesky' AND (account.state IN ('suspended', 'protected', 'unknown') OR EXISTS (SELECT 1 FROM ",
-            $changes,
-            " AND changed.field = 'state' AND changed.new_value = 'deactivated' \
-             AND changed.old_value IN ('suspended', 'protected', 'unknown') \
-             AND changed.at > excluded.checked_at - 2592000000)) THEN 'deactivated' \
-             ELSE COALESCE(excluded.state, account.state) END,\n"
-        )
-    };
-}
-
-/// Columns of [`ScheduleInputs`], by the condition of the changes of a row of `tweet`.
-macro_rules! signs_columns {
-    ($changes:literal) => {
-        concat!(
-            "tweet.id, tweet.checked_at, tweet.next_due, tweet.state, tweet.first_seen, account.active_at, \
-             (SELECT MAX(at) FROM ",
-            $changes,
-            ") AS changed_at, account.followers, account.following, account.posts, account.listed, account.likes, tweet.recent, \
-             tweet.misses"
-        )
-    };
-}
-
-/// Communities of a network, by the parameter with [`community_prefix_of_profiles`]; jumps over the key.
-macro_rules! communities {
-    ($before:literal) => {
-        concat!(
-            "WITH RECURSIVE known (namespace) AS (SELECT MIN(namespace) FROM community_account WHERE namespace >= ",
-            $before,
-            " UNION ALL SELECT (SELECT MIN(namespace) FROM community_account WHERE namespace > known.namespace) FROM known \
-             WHERE substr(known.namespace, 1, length(",
-            $before,
-            ")) = ",
-            $before,
-            ") SELECT namespace FROM known WHERE substr(namespace, 1, length(",
-            $before,
-            ")) = ",
-            $before
-        )
-    };
-}
-
-pub(super) use {account, account_columns, account_states, communities, signs_columns, state_after};
-
 /// Name prefix of the communities beside a pipeline of profiles; their evidence quotes these profiles.
 pub(super) fn community_prefix_of_profiles(profiles: &str) -> String {
     format!("{}:", profiles.replacen("profiles", "community", 1))
 }
-
-pub(super) const CHANGES: &str = "SELECT at, field, SUBSTR(old_value, 1, 1000) AS old_value, \
-     SUBSTR(new_value, 1, 1000) AS new_value FROM (SELECT at, field, old_value, new_value FROM account_change \
-     WHERE namespace = $1 AND id = $2 ORDER BY at DESC, field DESC LIMIT 1000) AS newest ORDER BY at, field";
-
-pub(super) const COUNTS: &str = "SELECT checked_at, followers, following, posts, listed, likes FROM account_count \
-     WHERE namespace = $1 AND id = $2 ORDER BY checked_at";
-
-pub(super) const POST_TIMES: &str =
-    "SELECT at FROM account_post WHERE namespace = $1 AND id = $2 ORDER BY at DESC LIMIT $3";
-
-pub(super) const NEWEST_POSTS: &str =
-    "SELECT post FROM account_post WHERE namespace = $1 AND id = $2 ORDER BY at DESC, post DESC LIMIT $3";
-
-/// Each part has an index. An account that has the handle again appears only in the first part.
-pub(super) const HANDLE_BEARERS: &str = "SELECT id, CAST(NULL AS BIGINT) AS until, 0 AS place FROM account \
-     WHERE namespace = $1 AND handle IS NOT NULL AND lower(handle) = lower($2) \
-     UNION ALL SELECT changed.id, MAX(changed.at), 1 FROM account_change AS changed \
-     WHERE changed.namespace = $1 AND changed.field = 'handle' AND lower(changed.old_value) = lower($2) \
-     AND NOT EXISTS (SELECT 1 FROM account WHERE account.namespace = changed.namespace AND account.id = changed.id \
-     AND lower(account.handle) = lower($2)) GROUP BY changed.id ORDER BY place, until DESC, id LIMIT 100";
 
 #[cfg(test)]
 mod tests {

@@ -35,14 +35,3 @@ pub trait Budgets: Send + Sync + std::fmt::Debug {
         learnt: &BudgetCorrections,
     ) -> Result<bool>;
 }
-
-pub(super) const LEARNT: &str = "SELECT corrected_at, price, level, calls, table_calls, events, average_events \
-     FROM schedule_budget WHERE namespace = $1";
-
-pub(super) const LEARN: &str = "INSERT INTO schedule_budget \
-     (namespace, corrected_at, price, level, calls, table_calls, events, average_events) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
-     ON CONFLICT (namespace) DO UPDATE SET corrected_at = excluded.corrected_at, price = excluded.price, \
-     level = excluded.level, calls = excluded.calls, table_calls = excluded.table_calls, events = excluded.events, \
-     average_events = excluded.average_events \
-     WHERE schedule_budget.corrected_at = $9 RETURNING corrected_at";

@@ -34,16 +34,6 @@ pub(super) struct CrawlRow {
     stated_total: Option<i64>,
 }
 
-macro_rules! crawl_columns {
-    () => {
-        "CAST(crawl.key AS BIGINT) AS key, CAST(crawl.list AS BIGINT) AS list, crawl.kind, crawl.stops_after, \
-         crawl.started_at, crawl.appeared_after, crawl.cursor, crawl.newest_at, crawl.known_tail, crawl.pages, \
-         crawl.found, crawl.unreadable, crawl.stated_total"
-    };
-}
-
-pub(super) use crawl_columns;
-
 impl From<CrawlRow> for CrawlUnderWay {
     fn from(row: CrawlRow) -> Self {
         let stops_after = row.stops_after.and_then(|members| u32::try_from(members).ok());
@@ -81,22 +71,6 @@ pub(super) fn encode_kind(kind: CrawlKind) -> (&'static str, Option<i64>) {
         CrawlKind::Prefix { known_tail } => ("prefix", Some(i64::from(known_tail))),
     }
 }
-
-// Statements that both databases accept unchanged.
-pub(super) const PAGES_OF_CRAWL: &str = "SELECT CAST(key AS BIGINT), members FROM list_page \
-     WHERE crawl = $1 AND key < $2 ORDER BY key DESC LIMIT $3";
-pub(super) const PAGES_OF_LIST: &str = "SELECT CAST(key AS BIGINT), members FROM list_page \
-     WHERE list = $1 AND key < $2 ORDER BY key DESC LIMIT $3";
-pub(super) const FIRST_PAGE: &str = "SELECT CAST(MIN(key) AS BIGINT) FROM list_page WHERE crawl = $1";
-pub(super) const ASKED_AT: &str = "SELECT MAX(asked_at) FROM list_page WHERE key = $1";
-pub(super) const HAS_CURSOR: &str = "SELECT EXISTS (SELECT 1 FROM list_page WHERE crawl = $1 AND cursor = $2)";
-pub(super) const WITHHELD_BEFORE: &str = "SELECT CAST(MAX(key) AS BIGINT) FROM list_crawl WHERE list = $1 \
-     AND ended = 'withheld' AND key > COALESCE((SELECT MAX(key) FROM list_crawl WHERE list = $1 AND ended = 'complete'), 0)";
-pub(super) const INSERT_PAGE: &str = "INSERT INTO list_page (list, crawl, cursor, asked_at, at, members) \
-     VALUES ($1, $2, $3, $4, $5, $6) RETURNING CAST(key AS BIGINT)";
-pub(super) const ADVANCE: &str = "UPDATE list_crawl SET cursor = $2, newest_at = $3, known_tail = $4, pages = $5, \
-     found = $6, appeared = appeared + $7, vanished = vanished + $8, withheld = withheld + $9, ended = $10, ended_at = $11, \
-     unreadable = unreadable + $12 WHERE key = $1";
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Progress {

@@ -388,62 +388,7 @@ pub(super) fn sort_and_dedup(mut follows: Vec<Follow>) -> Vec<Follow> {
     follows
 }
 
-/// Columns of [`EdgeRow`] in the view of edges, by the expression for the owner. A crawl under way may already have
-/// closed an edge: the time of its newest page then acts as its end.
-macro_rules! edge_columns {
-    ($owner:literal) => {
-        concat!(
-            $owner,
-            " AS owner, edge.member, edge.appeared_after, edge.appeared_by, edge.followed_at, edge.vanished_after, \
-             COALESCE(edge.vanished_by, (SELECT newest_at FROM list_crawl WHERE key = edge.closed_by)) AS vanished_by, \
-             edge.cause, edge.seen_at, edge.member_number, edge.page_number, \
-             CAST(edge.closed_by AS BIGINT) AS end_number"
-        )
-    };
-}
-
-macro_rules! existed_at {
-    ($at:literal) => {
-        concat!(
-            "COALESCE(edge.followed_at <= ",
-            $at,
-            ", edge.appeared_after < ",
-            $at,
-            ", TRUE) AND (edge.closed_by IS NULL OR COALESCE(edge.vanished_by > ",
-            $at,
-            ", TRUE))"
-        )
-    };
-}
-
-pub(super) use {edge_columns, existed_at};
-
 pub(super) const FORGOTTEN_AT_ONCE: i64 = 50_000;
-
-/// Statement by the table of profiles and the table of lists with a crawl. `$1` is the network, `$2` and `$3` the namespaces of
-/// its lists, `$4` that of its profiles. It repeats the condition of the index of live items word for word.
-macro_rules! forgotten {
-    ($accounts:literal, $lists:literal) => {
-        concat!(
-            "SELECT gone.id FROM (SELECT id FROM ",
-            $accounts,
-            " WHERE namespace = $4 AND forgotten_at IS NOT NULL \
-             UNION SELECT id FROM tweet WHERE namespace IN ($2, $3) AND state IN ('live', 'unavailable') \
-             AND state = 'unavailable' AND misses > 0 AND lookups > misses AND raw IS NULL) AS gone \
-             WHERE EXISTS (SELECT 1 FROM list_account WHERE list_account.id = gone.id \
-             AND list_account.network = (SELECT key FROM list_network WHERE name = $1)) \
-             OR EXISTS (SELECT 1 FROM ",
-            $lists,
-            " AS list JOIN list_crawl ON list_crawl.list = list.key \
-             WHERE list.namespace IN ($2, $3) AND list.id = gone.id) LIMIT $5"
-        )
-    };
-}
-
-pub(super) use forgotten;
-
-pub(super) const CRAWLS: &str = "SELECT number, kind, started_at, ended_at, ended, pages, found, stated_total, appeared, vanished, \
-     withheld FROM crawl WHERE namespace = $1 AND id = $2 ORDER BY number DESC LIMIT $3";
 
 #[cfg(test)]
 mod tests {

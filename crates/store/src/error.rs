@@ -194,8 +194,6 @@ fn schema_ahead(migrations: &[i64]) -> StoreError {
 /// Version of a migration that was applied, and checksum of its text.
 pub(super) type AppliedMigration = (i64, Vec<u8>);
 
-pub(super) const APPLIED_MIGRATIONS: &str = "SELECT version, checksum FROM store_migrations WHERE success";
-
 /// Checks that a release made the tables. Unreleased versions had another first migration.
 pub(super) fn check_origin(applied: &[AppliedMigration], known: &Migrator) -> Result<(), StoreError> {
     let is_other = |(version, checksum): &AppliedMigration| {

@@ -63,15 +63,6 @@ pub trait FollowList: Send + Sync + std::fmt::Debug {
     async fn page_followed(&self, namespace: &str, above: &str, limit: u32) -> Result<Vec<FollowedAccount>>;
 }
 
-pub(super) const PAGE: &str = "SELECT visit.account, visit.part, source_position.notes FROM visit LEFT JOIN source_position \
-     ON source_position.namespace = visit.namespace AND source_position.source = visit.account \
-     WHERE visit.namespace = $1 AND visit.account > $2 AND visit.left_at IS NULL ORDER BY visit.account LIMIT $3";
-
-/// Statement of [`FollowList::end_visits`]: `$1` the namespace, `$2` the part, `$3` the account, `$4` the pipeline of the part.
-pub(super) const END: &str = "UPDATE tweet SET state = 'ended', next_due = NULL WHERE namespace = $4 AND id = $3 \
-     AND state IN ('live', 'unavailable') AND NOT EXISTS (SELECT 1 FROM visit WHERE visit.namespace = $1 \
-     AND visit.account = $3 AND visit.part = $2 AND visit.left_at IS NULL)";
-
 pub(super) fn order_parts(asked: &[String], rows: Vec<(String, Part)>) -> Vec<Option<Part>> {
     let parts: std::collections::HashMap<String, Part> = rows.into_iter().collect();
     asked.iter().map(|account| parts.get(&*super::rows::clean(account)).copied()).collect()

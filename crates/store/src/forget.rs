@@ -230,12 +230,6 @@ fn sibling_namespace(posts: &str, kind: &str) -> Option<String> {
     Some(PipelineId::items(&id.provider, kind).to_string())
 }
 
-/// Namespaces in `tweet`, found by jumps over the key: the same text on PostgreSQL and SQLite.
-pub(super) const NAMESPACES: &str = "WITH RECURSIVE known (namespace) AS (\
-     SELECT MIN(namespace) FROM tweet UNION ALL \
-     SELECT (SELECT MIN(namespace) FROM tweet WHERE namespace > known.namespace) FROM known \
-     WHERE known.namespace IS NOT NULL) SELECT namespace FROM known WHERE namespace IS NOT NULL";
-
 #[cfg(test)]
 mod tests {
     use super::*;

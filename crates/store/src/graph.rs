@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use sqlx::{AssertSqlSafe, Database, Encode, Executor, FromRow, IntoArguments, Type};
 
 use super::Result;
-use super::edges::{Edge, EdgeRow, KINDS, edge_columns, existed_at, network_of};
+use super::edges::{Edge, EdgeRow, KINDS, network_of};
 use engine::base::clock::Millis;
 
 #[derive(Debug, Clone, Default)]
@@ -78,7 +78,6 @@ pub trait Graphs: Send + Sync + Debug {
 pub(super) trait Dialect: Database {
     const EDGES: &'static str;
     const LIST: (&'static str, &'static str);
-    const COLUMNS: &'static str;
     const ORDER: &'static str;
     const GIVEN: &'static str;
     const PROFILE: &'static str;
@@ -90,7 +89,6 @@ pub(super) trait Dialect: Database {
 impl Dialect for sqlx::Sqlite {
     const EDGES: &'static str = "edge_row AS edge JOIN tweet ON tweet.key = edge.tweet";
     const LIST: (&'static str, &'static str) = ("tweet.namespace", "tweet.id");
-    const COLUMNS: &'static str = edge_columns!("tweet.id");
     const ORDER: &'static str = "edge.tweet, edge.member_number, edge.page_number";
     const GIVEN: &'static str = "SELECT value AS id FROM json_each($5)";
     const PROFILE: &'static str = "tweet AS item ON item.namespace = $4 AND item.id = node.id \
@@ -103,7 +101,6 @@ impl Dialect for sqlx::Sqlite {
 impl Dialect for sqlx::Postgres {
     const EDGES: &'static str = "edge";
     const LIST: (&'static str, &'static str) = ("edge.namespace", "edge.id");
-    const COLUMNS: &'static str = edge_columns!("edge.id");
     const ORDER: &'static str = "edge.list, edge.member_number, edge.page_number";
     const GIVEN: &'static str =
         "SELECT value COLLATE \"C\" AS id FROM json_array_elements_text(CAST($5 AS json)) AS given (value)";
@@ -112,6 +109,15 @@ impl Dialect for sqlx::Postgres {
     const TWIN: &'static str = "edge WHERE edge.list = twin.list AND edge.member_key = twin.member \
          AND edge.first_page = twin.first_page";
 }
+
+/// Columns of [`EdgeRow`] in the view of edges, beside the owner. A crawl under way may already have closed an edge: the
+/// time of its newest page then acts as its end.
+const COLUMNS: &str = "edge.member, edge.appeared_after, edge.appeared_by, edge.followed_at, edge.vanished_after, \
+     COALESCE(edge.vanished_by, (SELECT newest_at FROM list_crawl WHERE key = edge.closed_by)) AS vanished_by, \
+     edge.cause, edge.seen_at, edge.member_number, edge.page_number, CAST(edge.closed_by AS BIGINT) AS end_number";
+
+const EXISTED_AT: &str = " AND COALESCE(edge.followed_at <= $6, edge.appeared_after < $6, TRUE) \
+     AND (edge.closed_by IS NULL OR COALESCE(edge.vanished_by > $6, TRUE))";
 
 /// Statements of a graph. `$1` and `$2` are the lists of followers and friends, `$3` the network, `$4` its profiles,
 /// `$5` the given ids as JSON, `$6` the moment, if there is one.
@@ -123,7 +129,7 @@ struct Statements {
 impl Statements {
     fn new<D: Dialect>(wanted: &GraphFilter) -> Self {
         let (namespace, owner) = D::LIST;
-        let at = wanted.at.map_or("", |_| concat!(" AND ", existed_at!("$6")));
+        let at = wanted.at.map_or("", |_| EXISTED_AT);
         // A follow on a friend's list counts only if the list of the followers does not show it.
         let twin = format!(
             "EXISTS (SELECT 1 FROM {lists} AS other JOIN list_edge AS twin ON twin.list = other.key \
@@ -167,7 +173,10 @@ impl Statements {
                 D::LISTS,
                 D::PROFILE
             ),
-            intervals: format!("{with} SELECT edge.direction, {} {chosen} ORDER BY {}", D::COLUMNS, D::ORDER),
+            intervals: format!(
+                "{with} SELECT edge.direction, {owner} AS owner, {COLUMNS} {chosen} ORDER BY {}",
+                D::ORDER
+            ),
         }
     }
 }

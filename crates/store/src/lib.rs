@@ -10,9 +10,11 @@
 //! - A `None` never overwrites a stored value.
 //! - The store marks a post *dead* or *ended* before the queue does.
 //!
-//! The effect on a row of an answer, of recording it and of marking it dead is defined once, in SQL that both databases accept
-//! (`sql/merge.sql`, `sql/revive.sql`, `sql/mark_dead.sql`, `sql/resolve_dead.sql`). A database text cannot hold NUL characters,
-//! so they are stored as U+FFFD.
+//! The effect on a row of an answer, of recording it and of marking it dead is the same in both databases: `merge`, `revive`,
+//! `mark_dead` and `resolve_dead` in `sql/posts`. A database text cannot hold NUL characters, so they are stored as U+FFFD.
+
+#[macro_use]
+mod sql;
 
 mod accounts;
 mod budget;

@@ -190,19 +190,9 @@ pub(super) fn order_by_ids(asked: &[String], rows: Vec<StoredMedium>) -> Vec<Opt
     asked.iter().map(|id| known.get(clean(id).as_ref()).cloned()).collect()
 }
 
-macro_rules! medium_columns {
-    () => {
-        "id, url, kind, state, bytes, type, sha256, attempts, failing_since, reason, first_at, checked_at"
-    };
-}
-
 /// Time for which a medium that was given up rests, even if its address changes. Some addresses are signed and differ
 /// in each answer.
-macro_rules! retry_pause_ms {
-    () => {
-        86_400_000
-    };
-}
+const RETRY_PAUSE_MS: Millis = 86_400_000;
 
 impl MediumSighting {
     /// Id of the post's author, as recorded or in the post's id; `None` if unknown.
@@ -210,14 +200,14 @@ impl MediumSighting {
         self.author.as_deref().or_else(|| author_from_id(&self.post))
     }
 
-    /// Returns true if the medium must be fetched, or fetched again; `waits_again!` is the same rule in SQL. A waiting
+    /// Returns true if the medium must be fetched, or fetched again; `sql/media/record` is the same rule in SQL. A waiting
     /// medium is in the queue, unless the queue rejected it.
     #[must_use]
     pub fn needs_fetch(&self, known: Option<&StoredMedium>) -> bool {
         let Some(known) = known else { return true };
         let is_photo = known.kind == MediaKind::Photo.as_str();
         let is_video = [MediaKind::Video, MediaKind::Gif].iter().any(|kind| kind.as_str() == known.kind);
-        let rested = || known.checked_at.is_some_and(|at| at < self.at.saturating_sub(retry_pause_ms!()));
+        let rested = || known.checked_at.is_some_and(|at| at < self.at.saturating_sub(RETRY_PAUSE_MS));
         match known.state {
             MediaState::Waiting => true,
             // The thumbnail of a known video is not a separate file; the video of a known thumbnail is.
@@ -229,63 +219,6 @@ impl MediumSighting {
         }
     }
 }
-
-/// Media that wait again when a post shows them; `excluded` is the new sighting.
-macro_rules! waits_again {
-    () => {
-        concat!(
-            "UPDATE SET url = excluded.url, state = 'waiting', \
-             kind = CASE excluded.kind WHEN 'unknown' THEN of.kind ELSE excluded.kind END, \
-             attempts = CASE of.state WHEN 'waiting' THEN of.attempts ELSE 0 END, \
-             failing_since = CASE of.state WHEN 'waiting' THEN of.failing_since END, \
-             reason = CASE of.state WHEN 'waiting' THEN of.reason END \
-             WHERE NOT (excluded.kind = 'photo' AND of.kind IN ('video', 'gif')) AND (of.state = 'removed' \
-             OR (of.kind = 'photo' AND excluded.kind IN ('video', 'gif')) \
-             OR (of.url <> excluded.url AND (of.state = 'waiting' OR (of.state IN ('gone', 'refused', 'failed') AND of.checked_at < excluded.first_at - ",
-            $crate::media::retry_pause_ms!(),
-            "))))"
-        )
-    };
-}
-
-/// Media that accept a result. `given` are the results, `there` the hashes of files that no process removes, `$uses`
-/// the uses of a row: a post may show a medium since it was found unused.
-macro_rules! accepts_result {
-    ($uses:literal) => {
-        concat!(
-            "((of.state = 'waiting' AND (of.checked_at IS NULL OR of.checked_at <= given.at) \
-             AND (given.state <> 'stored' OR given.sha256 IN (SELECT sha256 FROM there))) \
-             OR (of.state = 'stored' AND given.state = 'removed' AND NOT EXISTS (SELECT 1 FROM ",
-            $uses,
-            ")))"
-        )
-    };
-}
-
-/// Uses by posts that are no longer stored; `$2` is the namespace of posts, `$3` the time limit.
-macro_rules! outlived_uses {
-    () => {
-        "first_at < $3 AND NOT EXISTS (SELECT 1 FROM tweet AS of WHERE of.namespace = $2 AND of.id = post \
-         AND NOT (of.misses > 0 AND of.lookups > of.misses AND of.raw IS NULL))"
-    };
-}
-
-/// Files that may be removed now: not reserved since `$1`; `$2` is now.
-macro_rules! removable {
-    () => {
-        "at < $1 AND (removing IS NULL OR removing < $2 - 600000)"
-    };
-}
-
-pub(super) use {accepts_result, medium_columns, outlived_uses, removable, retry_pause_ms, waits_again};
-
-pub(super) const USES: &str =
-    "SELECT post, first_at FROM media_use WHERE namespace = $1 AND id = $2 ORDER BY first_at, post LIMIT $3";
-
-pub(super) const BYTES: &str = "SELECT bytes FROM media_room";
-
-pub(super) const TOTALS: &str = "SELECT state, count(*) AS media, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes \
-     FROM media WHERE namespace = $1 GROUP BY state ORDER BY state";
 
 #[cfg(test)]
 mod tests {

@@ -93,25 +93,6 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
     async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>>;
 }
 
-pub(super) const GAPS: &str = "SELECT from_id, to_id, reason, noted_at FROM source_gap WHERE namespace = $1 AND source = $2 \
-     ORDER BY noted_at, from_id";
-
-/// Every source, with a line for each of its latest gaps, up to `$1`. The same text on PostgreSQL and SQLite.
-pub(super) const SOURCES: &str = include_str!("sql/sources.sql");
-pub(super) const SAVED: &str = include_str!("sql/saved_source.sql");
-macro_rules! save_trouble {
-    ($unless:expr) => {
-        concat!(
-            "INSERT INTO source_position (namespace, source, brought_at, failing_since, failures, error, failed_at) \
-             SELECT $1, $2, $3, $3, $4, $5, $6 WHERE ",
-            $unless,
-            "\n",
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sql/save_trouble.sql"))
-        )
-    };
-}
-pub(super) use save_trouble;
-
 pub(super) type TroubleColumns = (Option<Millis>, i64, Option<String>, Option<Millis>);
 
 /// A stored source: position; four columns of trouble; notes; start of its follow.

@@ -27,12 +27,10 @@ use sqlx::postgres::{PgArguments, PgPoolOptions, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgConnection, PgPool, Postgres};
 
-use super::error::{
-    APPLIED_MIGRATIONS, AppliedMigration, check_origin, check_versions, is_conflict, is_read_only, wants_key,
-};
+use super::error::{AppliedMigration, check_origin, check_versions, is_conflict, is_read_only, wants_key};
 use super::export::{self, ExportFilter, ExportTables, RowStream, Table};
 use super::pseudonyms::KeyFile;
-use super::rows::{self, Row, WayRow, clean, history_columns, last_answer_columns, number, standing_columns};
+use super::rows::{self, Row, WayRow, clean, number};
 use super::{
     Change, DeadResolution, Expiry, ItemSet, LastAnswer, Lifecycle, ListedItem, Listing, MetricsAt, NewItem,
     Observation, OldReader, PersonSource, Posts, RecordCounts, Result, SaveCounts, Standing, StateCounts, StoreError,
@@ -53,182 +51,11 @@ const CONFLICT_RETRIES: u32 = 3;
 /// A connection that only reads does not notice that its server became a standby, nor that it lags behind.
 const MAX_LIFETIME: Duration = Duration::from_secs(300);
 
-/// Settings of a new connection. With `synchronous_commit = off` a server loses saved rows in a crash, after the queue
-/// was updated: an ended post would be in neither. `local` is the weakest safe setting; stronger settings stay. Without
-/// `jit` no statement is compiled: that takes up to a second, and is wasted if the planner expects far too many rows.
-const SESSION: &str = "SELECT set_config('statement_timeout', $1, false), set_config('jit', 'off', false), \
-     CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'local', false) END";
-
-/// Oldest transaction in this database that is older than $1 ms, also a prepared one. Only members of
-/// `pg_read_all_stats` see sessions of other roles.
-const OLD_READER: &str = "SELECT age, what FROM (\
-     SELECT (extract(epoch FROM clock_timestamp() - xact_start) * 1000)::bigint AS age, \
-     concat_ws(', ', 'the transaction of process ' || pid, 'user ' || usename, NULLIF(application_name, ''), state) AS what \
-     FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' \
-     UNION ALL SELECT (extract(epoch FROM clock_timestamp() - prepared) * 1000)::bigint, \
-     'the prepared transaction ' || gid FROM pg_prepared_xacts WHERE database = current_database()) AS known \
-     WHERE age > $1 ORDER BY age DESC LIMIT 1";
-
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let mut migrator = sqlx_macros::migrate!("src/migrations/postgres");
     migrator.dangerous_set_table_name("store_migrations");
     migrator
 });
-
-/// The account that an id names, as in [`forget::author_from_id`](crate::forget::author_from_id).
-macro_rules! author_from_id {
-    ($id:literal) => {
-        concat!("substring(", $id, " FROM '^(?:at://)?(did:[^/]+)/')")
-    };
-}
-
-macro_rules! author {
-    () => {
-        concat!("COALESCE(author, ", $crate::postgres::author_from_id!("id"), ")")
-    };
-}
-
-/// Condition that an account is not blocked; `$people` are the pseudonyms of all accounts of the statement
-/// ([`PostgresStore::people`]). They are not needed if the table is empty. The statement names the table directly, so
-/// that it waits for `forget` before it reads rows.
-macro_rules! not_blocked {
-    ($account:expr, $people:literal) => {
-        concat!(
-            "(NOT EXISTS (SELECT FROM forgotten_person) OR ",
-            $account,
-            " IS NULL OR ",
-            $account,
-            " <> ALL((SELECT forgotten_among(",
-            $people,
-            "))::text[]))"
-        )
-    };
-}
-
-/// Given rows without those of blocked people. $37: their people; $38: [`PersonSource::by_id`].
-macro_rules! row_not_blocked {
-    () => {
-        $crate::postgres::not_blocked!(
-            concat!("CASE WHEN $38 THEN id ELSE ", $crate::postgres::author!(), " END"),
-            "$37"
-        )
-    };
-}
-
-/// A medium does not name its owner, and a removed one may have been a forgotten person's. So if a person is blocked,
-/// only `record_media` creates rows. A removal waits for the lock.
-macro_rules! medium_is_recorded {
-    () => {
-        "(NOT starts_with($1, 'media:') OR NOT EXISTS (SELECT FROM forgotten_person) OR id = ANY(ARRAY(SELECT there.id \
-         FROM tweet AS there WHERE there.namespace = $1 AND there.id = ANY($2) ORDER BY there.id FOR KEY SHARE)))"
-    };
-}
-
-/// Inserts rows, except those of blocked people. The clause after it defines the effect on existing rows.
-macro_rules! insert_rows {
-    () => {
-        concat!(
-            "INSERT INTO tweet (",
-            $crate::rows::columns!(),
-            ") SELECT $1::text, fresh.* FROM UNNEST(\
-             $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], \
-             $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], \
-             $15::text[], $16::text[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], \
-             $21::bigint[], $22::bigint[], $23::bigint[], $24::text[], \
-             $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::boolean[], \
-             $32::text[], $33::double precision[], $34::text[], $35::text[], $36::text[]) AS fresh (id, state, created_at, current_id, text, author) \
-             WHERE ",
-            $crate::postgres::medium_is_recorded!(),
-            " AND ",
-            $crate::postgres::row_not_blocked!(),
-            "\n"
-        )
-    };
-}
-
-/// A visit to a blocked account brings nothing: $39 and $40 are the way.
-macro_rules! visit_not_blocked {
-    () => {
-        concat!("($39 <> 'visit' OR ", not_blocked!("$40", "$37"), ")")
-    };
-}
-
-/// `xmax` is 0 in an inserted row version, and the locker's in an updated one.
-const RECORD: &str = concat!(
-    "WITH written AS (",
-    insert_rows!(),
-    "AND ",
-    visit_not_blocked!(),
-    "\n",
-    include_str!("sql/revive.sql"),
-    "RETURNING xmax = 0 AS new), ways AS (INSERT INTO tweet_way \
-     SELECT $1::text, id, $39, $40, $41, $42 FROM UNNEST($2::text[], $7::text[]) AS given (id, author) \
-     WHERE ",
-    medium_is_recorded!(),
-    " AND ",
-    row_not_blocked!(),
-    " AND ",
-    visit_not_blocked!(),
-    " ON CONFLICT DO NOTHING) \
-     SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
-);
-
-/// Stores answers. Each part (CTE) of the statement sees the tables as they were before the statement. `repeated` counts answers that an
-/// earlier save stored; it reads them only if some rows were not written. Additional parts may read `written`.
-macro_rules! save_statement {
-    ($($further:expr),*) => {
-        concat!(
-            "WITH written AS (",
-            $crate::postgres::insert_rows!(),
-            "ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state, ",
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sql/merge.sql")),
-            "RETURNING changed_at, ",
-            $crate::rows::history_columns!(),
-            "), history AS (INSERT INTO tweet_metrics (",
-            $crate::rows::history_columns!(),
-            ") SELECT ",
-            $crate::rows::history_columns!(),
-            " FROM written WHERE changed_at = checked_at ON CONFLICT DO NOTHING RETURNING 1), \
-             forgotten AS (DELETE FROM tweet_change WHERE namespace = $1 AND field = 'text' AND id IN \
-             (SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \
-             ON given.id = written.id WHERE given.raw = '')), \
-             repeated AS (SELECT 1 FROM UNNEST($2::text[], $17::bigint[]) AS answer (id, given_at) \
-             JOIN tweet ON tweet.namespace = $1 AND tweet.id = answer.id \
-             WHERE tweet.checked_at = answer.given_at AND tweet.state <> 'dead')",
-            $($further,)*
-            " SELECT (SELECT count(*) FROM written), \
-             CASE WHEN (SELECT count(*) FROM written) < cardinality($2) THEN (SELECT count(*) FROM repeated) ELSE 0 END, \
-             (SELECT count(*) FROM history)"
-        )
-    };
-}
-
-use {author, author_from_id, insert_rows, medium_is_recorded, not_blocked, row_not_blocked, save_statement};
-
-const SAVE: &str = save_statement!();
-
-/// Writes counts that came with posts, with rows locked in the order of their ids, and continues the histories.
-const COUNT: &str = concat!(
-    "WITH given AS MATERIALIZED (SELECT tweet.id, (of.value ->> 1)::bigint AS at, \
-     (of.value ->> 2)::bigint AS retweet_count, (of.value ->> 3)::bigint AS favorite_count, \
-     (of.value ->> 4)::bigint AS reply_count, (of.value ->> 5)::bigint AS quote_count, \
-     (of.value ->> 6)::bigint AS bookmark_count, (of.value ->> 7)::bigint AS impression_count \
-     FROM json_array_elements($2::json) AS of (value) JOIN tweet ON tweet.namespace = $1 AND tweet.id = of.value ->> 0 \
-     ORDER BY tweet.id FOR UPDATE OF tweet), written AS (UPDATE tweet SET\n",
-    include_str!("sql/counted.sql"),
-    "FROM given WHERE tweet.namespace = $1 AND tweet.id = given.id AND ",
-    rows::accepts_counts!(),
-    " RETURNING changed_at, tweet.namespace, tweet.id, tweet.checked_at, tweet.retweet_count, tweet.favorite_count, \
-     tweet.reply_count, tweet.quote_count, tweet.bookmark_count, tweet.impression_count) \
-     INSERT INTO tweet_metrics (",
-    history_columns!(),
-    ") SELECT ",
-    history_columns!(),
-    " FROM written WHERE changed_at = checked_at ON CONFLICT DO NOTHING"
-);
-
-const MARK_DEAD: &str = concat!(insert_rows!(), include_str!("sql/mark_dead.sql"));
-const RESOLVE_DEAD: &str = concat!(insert_rows!(), include_str!("sql/resolve_dead.sql"));
 
 type Statement = Query<'static, Postgres, PgArguments>;
 
@@ -286,7 +113,8 @@ impl PostgresStore {
             // Not a startup parameter: connection poolers reject unknown ones.
             .after_connect(move |connection, _| {
                 let timeout_ms = timeout_ms.clone();
-                Box::pin(async move { sqlx::query(SESSION).bind(timeout_ms).execute(connection).await.map(drop) })
+                let settings = statement!("database/settings.pg", timeout_ms);
+                Box::pin(async move { settings.execute(connection).await.map(drop) })
             })
             .connect_lazy_with(options);
         // A server that vanished silently enforces no timeout, so the process has its own, later one.
@@ -331,9 +159,7 @@ impl PostgresStore {
     }
 
     async fn load_key(&self) -> Result<()> {
-        const WANTED: &str = "SELECT COALESCE((SELECT fingerprint FROM forgotten_key), '') \
-             WHERE EXISTS (SELECT FROM forgotten_person)";
-        let wanted = sqlx::query_scalar(WANTED).fetch_optional(&self.pool);
+        let wanted = sqlx::query_scalar(sql!("forget/wanted_fingerprint.pg")).fetch_optional(&self.pool);
         let wanted =
             tokio::time::timeout(self.call_timeout, wanted).await.map_err(|_| timeout_error(self.call_timeout))?;
         let fingerprint: Option<String> = wanted?;
@@ -345,13 +171,14 @@ impl PostgresStore {
         T: for<'r> FromRow<'r, PgRow> + Clone,
     {
         let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
-        let statement =
-            || sqlx::query(select).bind(namespace).bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
-        Ok(rows::order_by_ids(ids, self.rows(statement).await?))
+        Ok(rows::order_by_ids(
+            ids,
+            self.read(|| statement!(select, namespace, asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>())).await?,
+        ))
     }
 
     /// Runs one statement and reads its rows. Repeats it up to `CONFLICT_RETRIES` times after a conflict.
-    async fn rows<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Vec<T>>
+    async fn read<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Vec<T>>
     where
         T: for<'r> FromRow<'r, PgRow>,
     {
@@ -389,13 +216,10 @@ impl PostgresStore {
     /// Makes the server gather statistics of tables without any, as after a first crawl. Callers that read whole tables call
     /// this first. Otherwise the planner assumes that such tables are short, and reads one of them for each row of another.
     async fn gather_statistics(&self) {
-        const NEW: &str = "SELECT string_agg(oid::regclass::text, ', ') FROM pg_class WHERE relkind = 'r' AND reltuples < 0 \
-             AND relnamespace = to_regnamespace(quote_ident(current_schema())) AND pg_relation_size(oid) > 0 \
-             AND pg_has_role(relowner, 'USAGE') AND NOT pg_is_in_recovery()";
         let gathered: Result<()> = async {
-            let (new,): (Option<String>,) = self.row(|| sqlx::query(NEW)).await?;
+            let new: Option<String> = self.read_value(|| statement!("database/unanalyzed_tables.pg")).await?;
             let Some(new) = new else { return Ok(()) };
-            self.rows::<()>(|| sqlx::query(AssertSqlSafe(format!("ANALYZE {new}")))).await.map(drop)
+            self.write(|| statement!(AssertSqlSafe(format!("ANALYZE {new}")))).await
         }
         .await;
         if let Err(error) = gathered {
@@ -404,21 +228,46 @@ impl PostgresStore {
         }
     }
 
-    async fn row<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<T>
+    async fn read_one<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<T>
     where
         T: for<'r> FromRow<'r, PgRow>,
     {
-        let row = self.rows(statement).await?.pop();
+        let row = self.read_first(statement).await?;
         row.ok_or_else(|| sqlx::Error::RowNotFound.into())
     }
 
+    async fn read_first<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Option<T>>
+    where
+        T: for<'r> FromRow<'r, PgRow>,
+    {
+        Ok(self.read(statement).await?.pop())
+    }
+
+    async fn read_column<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Vec<T>>
+    where
+        (T,): for<'r> FromRow<'r, PgRow>,
+    {
+        Ok(self.read(statement).await?.into_iter().map(|(value,)| value).collect())
+    }
+
+    async fn read_value<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<T>
+    where
+        (T,): for<'r> FromRow<'r, PgRow>,
+    {
+        self.read_one(statement).await.map(|(value,)| value)
+    }
+
+    async fn write(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<()> {
+        self.read::<()>(statement).await.map(drop)
+    }
+
     async fn applied_migrations(&self) -> Result<Vec<AppliedMigration>> {
-        self.rows(|| sqlx::query(APPLIED_MIGRATIONS)).await
+        self.read(|| statement!("database/migrations")).await
     }
 
     async fn write_rows(&self, namespace: &str, rows: &[Row<'_>], sql: &'static str) -> Result<()> {
         if !rows.is_empty() {
-            let _: Vec<()> = self.rows(|| self.bind_rows(sql, namespace, rows)).await?;
+            self.write(|| self.bind_rows(sql, namespace, rows)).await?;
         }
         Ok(())
     }
@@ -427,8 +276,8 @@ impl PostgresStore {
 /// Checks that the database stores the characters of all languages. In another encoding, the first emoji of a batch
 /// would stop all saves.
 async fn check_encoding(connection: &mut PgConnection) -> Result<()> {
-    const ENCODING: &str = "SELECT current_setting('server_encoding'), current_database()::text";
-    let (encoding, database): (String, String) = sqlx::query_as(ENCODING).fetch_one(connection).await?;
+    let encoding = sqlx::query_as(sql!("database/encoding.pg")).fetch_one(connection);
+    let (encoding, database): (String, String) = encoding.await?;
     if encoding == "UTF8" {
         return Ok(());
     }
@@ -454,45 +303,47 @@ fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>], people: Optio
         rows.iter().map(of).collect()
     }
     let by_id = PersonSource::for_namespace(namespace).is_some_and(|person| person.by_id);
-    sqlx::query(sql)
-        .bind(namespace)
-        .bind(column(rows, |row| row.id.as_ref()))
-        .bind(column(rows, |row| row.state.as_str()))
-        .bind(column(rows, |row| row.created_at))
-        .bind(column(rows, |row| row.current_id.as_deref()))
-        .bind(column(rows, |row| row.text.as_deref()))
-        .bind(column(rows, |row| row.author_id.as_deref()))
-        .bind(column(rows, |row| row.author_name.as_deref()))
-        .bind(column(rows, |row| row.metrics.retweet_count))
-        .bind(column(rows, |row| row.metrics.favorite_count))
-        .bind(column(rows, |row| row.metrics.reply_count))
-        .bind(column(rows, |row| row.metrics.quote_count))
-        .bind(column(rows, |row| row.metrics.bookmark_count))
-        .bind(column(rows, |row| row.metrics.impression_count))
-        .bind(column(rows, |row| row.withheld_in.as_deref()))
-        .bind(column(rows, |row| row.raw.as_deref()))
-        .bind(column(rows, |row| row.first_seen))
-        .bind(column(rows, |row| row.checked_at))
-        .bind(column(rows, |row| row.changed_at))
-        .bind(column(rows, |row| row.next_due))
-        .bind(column(rows, |row| row.lookups))
-        .bind(column(rows, |row| row.misses))
-        .bind(column(rows, |row| row.missing_since))
-        .bind(column(rows, |row| row.reason.as_deref()))
-        .bind(column(rows, |row| row.details.lang.as_deref()))
-        .bind(column(rows, |row| row.details.reply_to.as_deref()))
-        .bind(column(rows, |row| row.details.retweet_of.as_deref()))
-        .bind(column(rows, |row| row.details.quote_of.as_deref()))
-        .bind(column(rows, |row| row.details.conversation_id.as_deref()))
-        .bind(column(rows, |row| row.details.reply_settings.as_deref()))
-        .bind(column(rows, |row| row.details.truncated))
-        .bind(column(rows, |row| row.unreadable.as_deref()))
-        .bind(column(rows, |row| row.recent))
-        .bind(column(rows, |row| row.missing_reason))
-        .bind(column(rows, |row| row.details.reply_to_author.as_deref()))
-        .bind(column(rows, |row| row.details.labels.as_deref()))
-        .bind(people)
-        .bind(by_id)
+    statement!(
+        sql,
+        namespace,
+        column(rows, |row| row.id.as_ref()),
+        column(rows, |row| row.state.as_str()),
+        column(rows, |row| row.created_at),
+        column(rows, |row| row.current_id.as_deref()),
+        column(rows, |row| row.text.as_deref()),
+        column(rows, |row| row.author_id.as_deref()),
+        column(rows, |row| row.author_name.as_deref()),
+        column(rows, |row| row.metrics.retweet_count),
+        column(rows, |row| row.metrics.favorite_count),
+        column(rows, |row| row.metrics.reply_count),
+        column(rows, |row| row.metrics.quote_count),
+        column(rows, |row| row.metrics.bookmark_count),
+        column(rows, |row| row.metrics.impression_count),
+        column(rows, |row| row.withheld_in.as_deref()),
+        column(rows, |row| row.raw.as_deref()),
+        column(rows, |row| row.first_seen),
+        column(rows, |row| row.checked_at),
+        column(rows, |row| row.changed_at),
+        column(rows, |row| row.next_due),
+        column(rows, |row| row.lookups),
+        column(rows, |row| row.misses),
+        column(rows, |row| row.missing_since),
+        column(rows, |row| row.reason.as_deref()),
+        column(rows, |row| row.details.lang.as_deref()),
+        column(rows, |row| row.details.reply_to.as_deref()),
+        column(rows, |row| row.details.retweet_of.as_deref()),
+        column(rows, |row| row.details.quote_of.as_deref()),
+        column(rows, |row| row.details.conversation_id.as_deref()),
+        column(rows, |row| row.details.reply_settings.as_deref()),
+        column(rows, |row| row.details.truncated),
+        column(rows, |row| row.unreadable.as_deref()),
+        column(rows, |row| row.recent),
+        column(rows, |row| row.missing_reason),
+        column(rows, |row| row.details.reply_to_author.as_deref()),
+        column(rows, |row| row.details.labels.as_deref()),
+        people,
+        by_id
+    )
 }
 
 #[async_trait]
@@ -521,20 +372,12 @@ impl Lifecycle for PostgresStore {
 
     async fn check(&self) -> Result<()> {
         check_versions(&self.applied_migrations().await?, &MIGRATIONS)?;
-        let _: Vec<()> = self
-            .rows(|| {
-                sqlx::query(
-                    "SELECT FROM tweet, tweet_metrics, tweet_change, tweet_way, account, account_change, account_count, \
-                     account_post, source_position, source_gap, schedule_budget, edge, crawl LIMIT 0",
-                )
-            })
-            .await?;
-        Ok(())
+        self.write(|| statement!("database/check.pg")).await
     }
 
     async fn old_reader(&self, older_than: Duration) -> Result<Option<OldReader>> {
         let given = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
-        let old: Vec<(i64, String)> = self.rows(|| sqlx::query(OLD_READER).bind(given)).await?;
+        let old: Vec<(i64, String)> = self.read(|| statement!("database/old_reader.pg", given)).await?;
         Ok(old.into_iter().next().map(|(age_ms, what)| OldReader { age_ms, what }))
     }
 
@@ -544,64 +387,60 @@ impl Lifecycle for PostgresStore {
         }
         let rows = rows::rows_to_record(at, tweets);
         let visited = (way.pipeline == "visit").then_some(&*way.source);
-        let written = self.row(|| {
-            bind_rows(RECORD, namespace, &rows, self.row_pseudonyms(namespace, &rows, visited.as_slice()))
-                .bind(clean(&way.pipeline).into_owned())
-                .bind(clean(&way.source).into_owned())
-                .bind(way.query.as_deref().map(|query| clean(query).into_owned()))
-                .bind(at)
+        let written = self.read_one(|| {
+            bind_rows(
+                sql!("posts/record.pg"),
+                namespace,
+                &rows,
+                self.row_pseudonyms(namespace, &rows, visited.as_slice()),
+            )
+            .bind(clean(&way.pipeline))
+            .bind(clean(&way.source))
+            .bind(way.query.as_deref().map(clean))
+            .bind(at)
         });
         let (new, revived): (i64, i64) = written.await?;
         // Not one transaction: after a failure the caller repeats the same call.
         if let Some(counted) = rows::encode_counts(tweets) {
-            let _: Vec<()> = self.rows(|| sqlx::query(COUNT).bind(namespace).bind(&counted)).await?;
+            self.write(|| statement!("posts/count.pg", namespace, &counted)).await?;
         }
         let (new, revived) = (number(new), number(revived));
         Ok(RecordCounts { new, revived, known: tweets.len() as u64 - new - revived })
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>> {
-        const STANDING: &str =
-            concat!("SELECT ", standing_columns!(), " FROM tweet WHERE namespace = $1 AND id = ANY($2)");
-        self.select_by_ids(STANDING, namespace, ids).await
+        self.select_by_ids(sql!("posts/standing.pg"), namespace, ids).await
     }
 
     async fn last_answers(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<LastAnswer>>> {
-        const LAST_ANSWERS: &str =
-            concat!("SELECT ", last_answer_columns!(), " FROM tweet WHERE namespace = $1 AND id = ANY($2)");
-        self.select_by_ids(LAST_ANSWERS, namespace, ids).await
+        self.select_by_ids(sql!("posts/last_answers.pg"), namespace, ids).await
     }
 
     async fn mark_dead(&self, namespace: &str, at: Millis, ids_and_reasons: &[(String, String)]) -> Result<()> {
-        self.write_rows(namespace, &rows::dead_rows(at, ids_and_reasons), MARK_DEAD).await
+        self.write_rows(namespace, &rows::dead_rows(at, ids_and_reasons), sql!("posts/mark_dead.pg")).await
     }
 
     async fn resolve_dead(&self, namespace: &str, at: Millis, tweets: &[DeadResolution]) -> Result<()> {
-        self.write_rows(namespace, &rows::rows_to_resolve(at, tweets), RESOLVE_DEAD).await
+        self.write_rows(namespace, &rows::rows_to_resolve(at, tweets), sql!("posts/resolve_dead.pg")).await
     }
 
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
-        let statement = || {
-            sqlx::query(
-                "UPDATE tweet SET next_due = given.due FROM UNNEST($2::text[], $3::bigint[]) AS given (id, due) \
-                 WHERE tweet.namespace = $1 AND tweet.id = given.id AND tweet.state IN ('live', 'unavailable') \
-                 AND (tweet.next_due IS NULL OR tweet.next_due > given.due)",
+        self.write(|| {
+            statement!(
+                "posts/promote.pg",
+                namespace,
+                ids.iter().map(|(id, _)| clean(id).into_owned()).collect::<Vec<String>>(),
+                ids.iter().map(|(_, due)| *due).collect::<Vec<Millis>>()
             )
-            .bind(namespace)
-            .bind(ids.iter().map(|(id, _)| clean(id).into_owned()).collect::<Vec<String>>())
-            .bind(ids.iter().map(|(_, due)| *due).collect::<Vec<Millis>>())
-        };
-        let _: Vec<()> = self.rows(statement).await?;
-        Ok(())
+        })
+        .await
     }
 
     async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<ListedItem>> {
-        let statement =
-            || sqlx::query(rows::page_statement(of)).bind(namespace).bind(rows::upper_id(below)).bind(i64::from(limit));
-        self.rows(statement).await
+        self.read(|| statement!(rows::page_statement(of), namespace, rows::upper_id(below), i64::from(limit))).await
     }
 
     async fn remove(&self, namespace: &str, which: Expiry, ids: &[String]) -> Result<u64> {
@@ -611,16 +450,16 @@ impl Lifecycle for PostgresStore {
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>> {
-        let rows: Vec<WayRow> = self.rows(|| sqlx::query(rows::WAYS).bind(namespace).bind(clean(id))).await?;
+        let rows: Vec<WayRow> = self.read(|| statement!("posts/ways", namespace, clean(id))).await?;
         Ok(rows.into_iter().map(|WayRow { first_at, way }| (first_at, way)).collect())
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts> {
-        Ok(rows::state_counts(self.rows(|| sqlx::query(rows::COUNTS).bind(namespace)).await?))
+        Ok(rows::state_counts(self.read(|| statement!("posts/counts", namespace)).await?))
     }
 
     async fn dead(&self, namespace: &str) -> Result<u64> {
-        let (dead,): (i64,) = self.row(|| sqlx::query(rows::DEAD).bind(namespace)).await?;
+        let dead: i64 = self.read_value(|| statement!("posts/dead", namespace)).await?;
         Ok(number(dead))
     }
 }
@@ -635,7 +474,8 @@ impl Posts for PostgresStore {
         // Done first, since the rows are found by their authors. After an interruption the next answer completes it.
         self.remove_post_references(namespace, &rows).await?;
         failpoint::point("before_commit"); // the statement is its own transaction
-        let (written, repeated, changed): (i64, i64, i64) = self.row(|| self.bind_rows(SAVE, namespace, &rows)).await?;
+        let (written, repeated, changed): (i64, i64, i64) =
+            self.read_one(|| self.bind_rows(sql!("posts/save.pg"), namespace, &rows)).await?;
         let saved = number(written) + number(repeated);
         if saved < observations.len() as u64 {
             self.remove_blocked_posts(namespace, &rows).await?;
@@ -644,15 +484,15 @@ impl Posts for PostgresStore {
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>> {
-        Ok(self.rows(|| sqlx::query(rows::TWEET).bind(namespace).bind(clean(id))).await?.pop())
+        self.read_first(|| statement!("posts/tweet", namespace, clean(id))).await
     }
 
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>> {
-        self.rows(|| sqlx::query(rows::HISTORY).bind(namespace).bind(clean(id))).await
+        self.read(|| statement!("posts/history", namespace, clean(id))).await
     }
 
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>> {
-        self.rows(|| sqlx::query(rows::CHANGES).bind(namespace).bind(clean(id))).await
+        self.read(|| statement!("posts/changes", namespace, clean(id))).await
     }
 }
 

@@ -1,5 +1,5 @@
-//! Rows as stored: input, the same for a recorded, answered or dead post, and output. The clauses in `sql/*.sql`
-//! define the effect on an existing row.
+//! Rows as stored: input, the same for a recorded, answered or dead post, and output. The statements in
+//! `sql/posts` define the effect on an existing row.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -11,60 +11,7 @@ use networks::model::account::Absence;
 use networks::model::bound::{LONGEST_TEXT, truncate_object, truncate_text};
 use networks::model::post::{Details, ItemState, Metrics, Tweet};
 
-/// Columns of `tweet`, in the order in which both backends bind a [`Row`].
-macro_rules! columns {
-    () => {
-        "namespace, id, state, created_at, current_id, text, author_id, author_name, \
-         retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count, \
-         withheld_in, raw, first_seen, checked_at, changed_at, next_due, lookups, misses, missing_since, reason, \
-         lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated, unreadable, recent, \
-         missing_reason, reply_to_author, labels"
-    };
-}
-
-macro_rules! history_columns {
-    () => {
-        "namespace, id, checked_at, \
-         retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count"
-    };
-}
-
-macro_rules! standing_columns {
-    () => {
-        concat!(
-            "id, state, created_at, checked_at, misses, missing_since, first_seen, lookups, current_id, unreadable, \
-             retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count, recent, \
-             raw IS NULL AND lookups > misses AS is_blanked, ",
-            crate::rows::once!()
-        )
-    };
-}
-
-macro_rules! last_answer_columns {
-    () => {
-        "id, checked_at, misses, retweet_count, favorite_count, reply_count, quote_count, bookmark_count, \
-         impression_count, recent"
-    };
-}
-
-/// Expression: all ways of a post are [`ONCE`](super::ONCE).
-macro_rules! once {
-    () => {
-        "COALESCE((SELECT MIN(CASE WHEN pipeline = 'once' THEN 1 ELSE 0 END) FROM tweet_way \
-         WHERE tweet_way.namespace = tweet.namespace AND tweet_way.id = tweet.id), 0) = 1 AS once"
-    };
-}
-
-/// Condition of a row that accepts counts that came with a post (`sql/counted.sql`). A missing post may be blanked.
-macro_rules! accepts_counts {
-    () => {
-        "tweet.state <> 'dead' AND tweet.misses = 0 AND (tweet.checked_at IS NULL OR tweet.checked_at < given.at)"
-    };
-}
-
-pub(super) use {accepts_counts, columns, history_columns, last_answer_columns, once, standing_columns};
-
-/// Stored as `raw`, it removes the content of a post: see `sql/merge.sql`.
+/// Stored as `raw`, it removes the content of a post: see `sql/posts/merge.lite.sql`.
 pub(super) const FORGOTTEN: &str = "";
 
 #[derive(Debug, Clone)]
@@ -325,37 +272,14 @@ pub(super) fn order_by_ids<T: Clone>(asked: &[String], rows: Vec<KnownRow<T>>) -
     asked.iter().map(|id| known.get(clean(id).as_ref()).cloned()).collect()
 }
 
-/// Statement of [`super::Lifecycle::page`]; its parameters are the namespace, [`below`] and the limit. The conditions
-/// repeat those of the indexes word for word, since SQLite compares them literally.
+/// Statement of [`super::Lifecycle::page`]; its parameters are the namespace, [`upper_id`] and the limit.
 pub(super) fn page_statement(of: Listing) -> &'static str {
-    macro_rules! page {
-        ($states:literal) => {
-            concat!(
-                "SELECT id, state, created_at, next_due, checked_at, reason, ",
-                once!(),
-                " FROM tweet WHERE namespace = $1 AND ",
-                $states,
-                " AND id < $2 ORDER BY id DESC LIMIT $3"
-            )
-        };
-    }
     match of {
-        Listing::Tracked => page!("state IN ('live', 'unavailable')"),
-        Listing::Dead => page!("state = 'dead'"),
-        Listing::Ended => page!("state = 'ended'"),
+        Listing::Tracked => sql!("posts/page_tracked"),
+        Listing::Dead => sql!("posts/page_dead"),
+        Listing::Ended => sql!("posts/page_ended"),
     }
 }
-
-/// Condition of the rows that [`super::Lifecycle::remove`] removes; `$3` is [`before`].
-macro_rules! expired {
-    () => {
-        "state = 'ended' AND CASE WHEN $3 IS NULL THEN misses > 0 AND lookups > misses AND raw IS NULL \
-         ELSE COALESCE(checked_at, first_seen) < $3 END AND NOT EXISTS (SELECT 1 FROM media \
-         WHERE media.namespace = tweet.namespace AND media.id = tweet.id AND media.state = 'stored')"
-    };
-}
-
-pub(super) use expired;
 
 pub(super) fn expiry_time(which: Expiry) -> Option<Millis> {
     match which {
@@ -369,25 +293,6 @@ pub(super) fn expiry_time(which: Expiry) -> Option<Millis> {
 pub(super) fn upper_id(id: Option<&str>) -> Cow<'_, str> {
     id.map_or(Cow::Borrowed("\u{10ffff}"), clean)
 }
-
-pub(super) const COUNTS: &str = "SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state";
-
-pub(super) const DEAD: &str = "SELECT count(*) FROM tweet WHERE namespace = $1 AND state = 'dead'";
-
-pub(super) const TWEET: &str = concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = $1 AND id = $2");
-
-pub(super) const HISTORY: &str =
-    concat!("SELECT ", history_columns!(), " FROM tweet_metrics WHERE namespace = $1 AND id = $2 ORDER BY checked_at");
-
-/// Changes sorted by time, the state last among equal times. Limited to the newest changes and the start of each value, since
-/// an item may change any number of times. The export has all of them.
-pub(super) const CHANGES: &str = "SELECT at, field, SUBSTR(old_value, 1, 1000) AS old_value, \
-     SUBSTR(new_value, 1, 1000) AS new_value FROM (SELECT at, field, old_value, new_value FROM tweet_change \
-     WHERE namespace = $1 AND id = $2 ORDER BY at DESC, field = 'state' DESC, field DESC LIMIT 1000) AS newest \
-     ORDER BY at, field = 'state', field";
-
-pub(super) const WAYS: &str = "SELECT pipeline, source, query, first_at FROM tweet_way \
-     WHERE namespace = $1 AND id = $2 ORDER BY first_at, pipeline, source";
 
 #[derive(sqlx_macros::FromRow)]
 pub(super) struct WayRow {

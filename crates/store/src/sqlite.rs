@@ -21,13 +21,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteExecutor, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, Encode, FromRow, Sqlite, SqliteConnection, SqlitePool, Type};
 
-use super::error::{APPLIED_MIGRATIONS, AppliedMigration, check_origin, check_versions};
+use super::error::{AppliedMigration, check_origin, check_versions};
 use super::export::{self, ExportFilter, ExportTables, RowStream, Table};
 use super::pseudonyms::KeyFile;
-use super::rows::{self, Row, WayRow, accepts_counts, clean, columns, expired, last_answer_columns, standing_columns};
+use super::rows::{self, Row, WayRow, clean};
 use super::{
     Change, DeadResolution, Expiry, ItemSet, LastAnswer, Lifecycle, ListedItem, Listing, MetricsAt, NewItem,
     Observation, OldReader, PersonSource, Posts, RecordCounts, Result, SaveCounts, Standing, StateCounts, StoreError,
@@ -46,60 +47,64 @@ pub(super) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     migrator
 });
 
-/// Rows with a changed count in their newest answer that the history lacks. It depends on the rows, not on the answers,
-/// so it can run again: existing rows stay.
-macro_rules! continue_history {
-    ($of:literal) => {
-        concat!(
-            "INSERT INTO tweet_metrics_row SELECT key, checked_at, retweet_count, favorite_count, reply_count, quote_count, \
-             bookmark_count, impression_count FROM tweet WHERE ",
-            $of,
-            " AND changed_at = checked_at ON CONFLICT DO NOTHING"
-        )
-    };
-}
-/// Finds the rows by their keys, which is fast. The next statement finds them by namespace and id.
-const CONTINUE_HISTORY: &str = continue_history!("key IN (SELECT value FROM json_each(?1))");
-const BEGIN_HISTORY: &str = continue_history!("namespace = ?1 AND id IN (SELECT value FROM json_each(?2))");
-
-const FORGET_CHANGES: &str = "DELETE FROM tweet_change_row WHERE field = 'text' AND tweet IN (\
-     SELECT key FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND raw IS NULL)";
-
 /// Merge of an answer into a row: with an unchanged state, and with a new one. The indexes of live items contain the
 /// state, and SQLite rewrites an index for each column that is set, even to the same value. With an unchanged state the
 /// keys are known, so the index of ids is not needed.
-const MERGE: &str = concat!("ON CONFLICT (key) DO UPDATE SET\n", include_str!("sql/merge.sql"));
-const MERGE_STATE: &str =
-    concat!("ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state,\n", include_str!("sql/merge.sql"));
+const MERGE: &str = sql!("posts/merge.lite");
 
-macro_rules! way {
-    ($of:literal) => {
-        concat!(
-            "INSERT INTO tweet_way_row SELECT key, ?1, ?2, ?3, ?4 FROM tweet WHERE ",
-            $of,
-            " ON CONFLICT DO NOTHING"
-        )
-    };
+static MERGE_STATE: LazyLock<String> =
+    LazyLock::new(|| MERGE.replacen("(key) DO UPDATE SET", "(namespace, id) DO UPDATE SET state = excluded.state,", 1));
+
+type Statement = Query<'static, Sqlite, SqliteArguments>;
+
+async fn read<'e, T>(executor: impl SqliteExecutor<'e>, statement: Statement) -> Result<Vec<T>>
+where
+    T: for<'r> FromRow<'r, SqliteRow>,
+{
+    let rows = statement.fetch_all(executor).await?;
+    Ok(rows.iter().map(T::from_row).collect::<sqlx::Result<_>>()?)
 }
-const NEW_WAY: &str = way!("key > ?5");
-const ANOTHER_WAY: &str = way!("namespace = ?5 AND id IN (SELECT value FROM json_each(?6))");
 
-/// Brings lookups forward. `MATERIALIZED` and the `+` stop SQLite from scanning the namespace and reading the JSON
-/// again for each row.
-const PROMOTE: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS due FROM json_each(?2)) \
-     UPDATE tweet SET next_due = given.due FROM given \
-     WHERE tweet.namespace = ?1 AND tweet.id = given.id AND +state IN ('live', 'unavailable') \
-     AND (next_due IS NULL OR next_due > given.due)";
+async fn read_first<'e, T>(executor: impl SqliteExecutor<'e>, statement: Statement) -> Result<Option<T>>
+where
+    T: for<'r> FromRow<'r, SqliteRow>,
+{
+    let row = statement.fetch_optional(executor).await?;
+    Ok(row.as_ref().map(T::from_row).transpose()?)
+}
 
-/// Writes counts that came with posts into their rows. `MATERIALIZED` as in [`PROMOTE`].
-const COUNT: &str = concat!(
-    "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS at, value ->> 2 AS retweet_count, \
-     value ->> 3 AS favorite_count, value ->> 4 AS reply_count, value ->> 5 AS quote_count, value ->> 6 AS bookmark_count, \
-     value ->> 7 AS impression_count FROM json_each(?2)) UPDATE tweet SET\n",
-    include_str!("sql/counted.sql"),
-    "FROM given WHERE tweet.namespace = ?1 AND tweet.id = given.id AND ",
-    accepts_counts!()
-);
+async fn read_one<'e, T>(executor: impl SqliteExecutor<'e>, statement: Statement) -> Result<T>
+where
+    T: for<'r> FromRow<'r, SqliteRow>,
+{
+    read_first(executor, statement).await?.ok_or_else(|| sqlx::Error::RowNotFound.into())
+}
+
+async fn read_column<'e, T>(executor: impl SqliteExecutor<'e>, statement: Statement) -> Result<Vec<T>>
+where
+    (T,): for<'r> FromRow<'r, SqliteRow>,
+{
+    Ok(read(executor, statement).await?.into_iter().map(|(value,)| value).collect())
+}
+
+async fn read_first_value<'e, T>(executor: impl SqliteExecutor<'e>, statement: Statement) -> Result<Option<T>>
+where
+    (T,): for<'r> FromRow<'r, SqliteRow>,
+{
+    Ok(read_first(executor, statement).await?.map(|(value,)| value))
+}
+
+async fn read_value<'e, T>(executor: impl SqliteExecutor<'e>, statement: Statement) -> Result<T>
+where
+    (T,): for<'r> FromRow<'r, SqliteRow>,
+{
+    read_one(executor, statement).await.map(|(value,)| value)
+}
+
+/// Returns the number of written rows.
+async fn write<'e>(executor: impl SqliteExecutor<'e>, statement: Statement) -> Result<u64> {
+    Ok(statement.execute(executor).await?.rows_affected())
+}
 
 #[derive(Debug)]
 pub struct SqliteStore {
@@ -138,11 +143,18 @@ impl SqliteStore {
     }
 
     async fn applied_migrations(&self) -> Result<Vec<AppliedMigration>> {
-        Ok(sqlx::query_as(APPLIED_MIGRATIONS).fetch_all(self.readers()).await?)
+        read(self.readers(), statement!("database/migrations")).await
     }
 
     async fn begin(&self) -> Result<Tx> {
         self.file.begin().await
+    }
+
+    /// Runs one statement in a transaction of its own.
+    async fn write(&self, statement: Statement) -> Result<()> {
+        let mut tx = self.begin().await?;
+        write(&mut *tx, statement).await?;
+        Ok(tx.commit().await?)
     }
 
     fn readers(&self) -> &SqlitePool {
@@ -154,7 +166,7 @@ impl SqliteStore {
         T: for<'r> FromRow<'r, SqliteRow> + Clone + Send + Unpin,
     {
         let asked = json(ids.iter().map(|id| clean(id)));
-        let rows = sqlx::query_as(select).bind(namespace).bind(asked).fetch_all(self.readers()).await?;
+        let rows = read(self.readers(), statement!(select, namespace, asked)).await?;
         Ok(rows::order_by_ids(ids, rows))
     }
 
@@ -162,21 +174,23 @@ impl SqliteStore {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut transaction = self.begin().await?;
-        let rows = forget::retain_unblocked(&mut transaction, &self.keys, namespace, rows).await?;
-        insert(&mut transaction, namespace, &rows, |_| None, clause).await?;
-        Ok(transaction.commit().await?)
+        let mut tx = self.begin().await?;
+        let rows = forget::retain_unblocked(&mut tx, &self.keys, namespace, rows).await?;
+        insert(&mut tx, namespace, &rows, |_| None, clause).await?;
+        Ok(tx.commit().await?)
     }
 }
 
 /// Inserts rows; returns the number of written rows. `key_of` returns known keys, `clause` defines the effect on existing rows.
 async fn insert(
-    transaction: &mut SqliteConnection,
+    tx: &mut SqliteConnection,
     namespace: &str,
     rows: &[Row<'_>],
     key_of: impl Fn(&Row<'_>) -> Option<i64>,
-    clause: &'static str,
+    clause: &str,
 ) -> Result<u64> {
+    /// With one row of parameters.
+    const INSERT: &str = sql!("posts/insert.lite").trim_ascii_end();
     let mut written = 0;
     for rows in rows.chunks(ROWS_PER_INSERT) {
         let mut values = Values::default();
@@ -220,10 +234,10 @@ async fn insert(
                 .put(row.details.reply_to_author.as_deref())
                 .put(row.details.labels.as_deref());
         }
-        let texts =
-            [concat!("INSERT INTO tweet (key, ", columns!(), ") VALUES "), &values.placeholders(rows.len()), clause];
-        let insert = sqlx::query_with(AssertSqlSafe(texts.concat()), values.0);
-        written += insert.execute(&mut *transaction).await?.rows_affected();
+        let row = &INSERT[INSERT.rfind('(').unwrap_or_default()..];
+        let text = [INSERT, &[", ", row].concat().repeat(rows.len() - 1), "\n", clause].concat();
+        let insert = sqlx::query_with(AssertSqlSafe(text), values.0);
+        written += insert.execute(&mut *tx).await?.rows_affected();
     }
     Ok(written)
 }
@@ -237,11 +251,6 @@ impl Values {
         self.0.add(value).expect("a value of a row");
         self
     }
-
-    fn placeholders(&self, rows: usize) -> String {
-        let row = format!("({})", vec!["?"; self.0.len() / rows].join(","));
-        vec![row; rows].join(",") + "\n"
-    }
 }
 
 /// Rows with only a known id, as JSON. Most new rows are of this kind, with a tenth of the values.
@@ -251,14 +260,8 @@ fn encode_bare_rows(rows: &[Row<'_>]) -> String {
     Value::from_iter(values).to_string()
 }
 
-async fn insert_bare(transaction: &mut SqliteConnection, namespace: &str, at: Millis, bare: &str) -> Result<u64> {
-    let insert = concat!(
-        "INSERT INTO tweet (namespace, id, state, created_at, first_seen, next_due, lookups, misses) \
-         SELECT ?1, value ->> 0, value ->> 1, value ->> 2, ?3, value ->> 3, 0, 0 FROM json_each(?2) WHERE TRUE\n",
-        include_str!("sql/revive.sql")
-    );
-    let insert = sqlx::query(insert).bind(namespace).bind(bare).bind(at);
-    Ok(insert.execute(transaction).await?.rows_affected())
+async fn insert_bare(tx: &mut SqliteConnection, namespace: &str, at: Millis, bare: &str) -> Result<u64> {
+    write(tx, statement!("posts/record_bare.lite", namespace, bare, at)).await
 }
 
 /// State of a row, time of its newest answer, and its key, before an answer is stored.
@@ -284,14 +287,8 @@ async fn save(
     namespace: &str,
     Answers { rows, ids, given }: Answers<'_>,
 ) -> Result<SaveCounts> {
-    const STORED: &str = concat!(
-        "SELECT (",
-        forget::fingerprint!(),
-        "), (SELECT json_group_array(json_array(id, json_array(state, checked_at, key))) FROM tweet \
-         WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'dead')"
-    );
-    let asked = sqlx::query_as(STORED).bind(namespace).bind(ids);
-    let (fingerprint, stored): (Option<String>, String) = asked.fetch_one(&mut *tx).await?;
+    let (fingerprint, stored): (Option<String>, String) =
+        read_one(&mut *tx, statement!("posts/stored.lite", namespace, ids)).await?;
     let rows = forget::retain_unblocked_with_key(&mut *tx, keys, fingerprint.as_deref(), namespace, rows).await?;
     let stored: HashMap<Cow<'_, str>, Before<'_>> = parse_rows(&stored)?.into_iter().collect();
     let keys = Value::from_iter(stored.values().map(|(.., key)| *key)).to_string();
@@ -312,14 +309,14 @@ async fn save(
     let (same, other): (Vec<_>, Vec<_>) = rows.into_iter().partition(keeps_state);
     let key_of = |row: &Row<'_>| stored.get(&row.id).map(|(.., key)| *key);
     let mut written = insert(&mut *tx, namespace, &same, key_of, MERGE).await?;
-    written += insert(&mut *tx, namespace, &other, |_| None, MERGE_STATE).await?;
-    let mut changed = sqlx::query(CONTINUE_HISTORY).bind(keys).execute(&mut *tx).await?.rows_affected();
+    written += insert(&mut *tx, namespace, &other, |_| None, &MERGE_STATE).await?;
+    let mut changed = write(&mut *tx, statement!("posts/continue_history.lite", keys)).await?;
     if let Some(new) = new {
-        changed += sqlx::query(BEGIN_HISTORY).bind(namespace).bind(new).execute(&mut *tx).await?.rows_affected();
+        changed += write(&mut *tx, statement!("posts/begin_history.lite", namespace, new)).await?;
     }
     if !forgotten.ids.is_empty() {
         let ids = json(forgotten.ids.iter().map(|id| id.as_str().into()));
-        sqlx::query(FORGET_CHANGES).bind(namespace).bind(ids).execute(&mut *tx).await?;
+        write(&mut *tx, statement!("posts/forget_changes.lite", namespace, ids)).await?;
     }
     let saved = written + repeated as u64;
     Ok(SaveCounts { saved, older: given - saved, changed })
@@ -345,19 +342,14 @@ impl Lifecycle for SqliteStore {
         }
         // The migrator takes no lock in SQLite, so the transaction around it takes one. It must be sqlx's own
         // transaction: inside the process's own, the migrator would start another one.
-        let mut transaction = self.readers().begin_with("BEGIN IMMEDIATE").await?;
-        MIGRATIONS.run_direct(None, &mut *transaction, false).await?;
-        Ok(transaction.commit().await?)
+        let mut tx = self.readers().begin_with("BEGIN IMMEDIATE").await?;
+        MIGRATIONS.run_direct(None, &mut *tx, false).await?;
+        Ok(tx.commit().await?)
     }
 
     async fn check(&self) -> Result<()> {
         check_versions(&self.applied_migrations().await?, &MIGRATIONS)?;
-        sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, account, account_change, account_count, account_post, \
-             source_position, source_gap, schedule_budget, edge, crawl, visit, community_account LIMIT 0")
-            .execute(self.readers())
-            .await
-            .map(drop)
-            .map_err(StoreError::from)
+        write(self.readers(), statement!("database/check.lite")).await.map(drop)
     }
 
     async fn old_reader(&self, older_than: Duration) -> Result<Option<OldReader>> {
@@ -379,65 +371,52 @@ impl Lifecycle for SqliteStore {
         // Before the transaction, since others use the file meanwhile.
         let given = rows::rows_to_record(at, tweets);
         let (n_given, bare_given, counted) = (given.len(), encode_bare_rows(&given), rows::encode_counts(tweets));
-        let mut transaction = self.begin().await?;
+        let mut tx = self.begin().await?;
         if way.pipeline == "visit"
             && let Some(PersonSource { network, .. }) = PersonSource::for_namespace(namespace)
-            && !forget::find_blocked_in_network(&mut transaction, &self.keys, &network, [way.source.as_str()])
-                .await?
-                .is_empty()
+            && !forget::find_blocked_in_network(&mut tx, &self.keys, &network, [way.source.as_str()]).await?.is_empty()
         {
             // A visit to a blocked account brings nothing.
             return Ok(RecordCounts { known: tweets.len() as u64, ..RecordCounts::default() });
         }
-        let mut rows = forget::retain_unblocked(&mut transaction, &self.keys, namespace, given).await?;
+        let mut rows = forget::retain_unblocked(&mut tx, &self.keys, namespace, given).await?;
         let bare = if rows.len() == n_given { bare_given } else { encode_bare_rows(&rows) };
         // Only one transaction writes at a time, and a new row has the next key: rows after this one are new.
-        let last: i64 =
-            sqlx::query_scalar("SELECT coalesce(max(key), 0) FROM tweet").fetch_one(&mut *transaction).await?;
-        let mut written = insert_bare(&mut transaction, namespace, at, &bare).await?;
+        let last: i64 = read_value(&mut *tx, statement!("posts/last_key.lite")).await?;
+        let mut written = insert_bare(&mut tx, namespace, at, &bare).await?;
         rows.sort_by_key(Row::is_bare);
         let full = &rows[..rows.partition_point(|row| !row.is_bare())];
-        written += insert(&mut transaction, namespace, full, |_| None, include_str!("sql/revive.sql")).await?;
+        written += insert(&mut tx, namespace, full, |_| None, sql!("posts/revive.lite")).await?;
         let went = |text| {
-            let statement = sqlx::query(text).bind(clean(&way.pipeline)).bind(clean(&way.source));
+            let statement = statement!(text, clean(&way.pipeline), clean(&way.source));
             statement.bind(way.query.as_deref().map(clean)).bind(at)
         };
-        let new = went(NEW_WAY).bind(last).execute(&mut *transaction).await?.rows_affected();
+        let new = went(sql!("posts/new_way.lite")).bind(last).execute(&mut *tx).await?.rows_affected();
         if new < rows.len() as u64 {
-            went(ANOTHER_WAY).bind(namespace).bind(encode_row_ids(&rows)).execute(&mut *transaction).await?;
+            went(sql!("posts/another_way.lite")).bind(namespace).bind(encode_row_ids(&rows)).execute(&mut *tx).await?;
         }
         if let Some(counted) = counted {
-            sqlx::query(COUNT).bind(namespace).bind(counted).execute(&mut *transaction).await?;
-            sqlx::query(BEGIN_HISTORY).bind(namespace).bind(encode_row_ids(&rows)).execute(&mut *transaction).await?;
+            write(&mut *tx, statement!("posts/count.lite", namespace, counted)).await?;
+            write(&mut *tx, statement!("posts/begin_history.lite", namespace, encode_row_ids(&rows))).await?;
         }
-        transaction.commit().await?;
+        tx.commit().await?;
         Ok(RecordCounts { new, revived: written - new, known: tweets.len() as u64 - written })
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>> {
-        const STANDING: &str = concat!(
-            "SELECT ",
-            standing_columns!(),
-            " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))"
-        );
-        self.select_by_ids(STANDING, namespace, ids).await
+        self.select_by_ids(sql!("posts/standing.lite"), namespace, ids).await
     }
 
     async fn last_answers(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<LastAnswer>>> {
-        const LAST_ANSWERS: &str = concat!(
-            "SELECT ",
-            last_answer_columns!(),
-            " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))"
-        );
-        self.select_by_ids(LAST_ANSWERS, namespace, ids).await
+        self.select_by_ids(sql!("posts/last_answers.lite"), namespace, ids).await
     }
 
     async fn mark_dead(&self, namespace: &str, at: Millis, ids_and_reasons: &[(String, String)]) -> Result<()> {
-        self.write_rows(namespace, rows::dead_rows(at, ids_and_reasons), include_str!("sql/mark_dead.sql")).await
+        self.write_rows(namespace, rows::dead_rows(at, ids_and_reasons), sql!("posts/mark_dead.lite")).await
     }
 
     async fn resolve_dead(&self, namespace: &str, at: Millis, tweets: &[DeadResolution]) -> Result<()> {
-        self.write_rows(namespace, rows::rows_to_resolve(at, tweets), include_str!("sql/resolve_dead.sql")).await
+        self.write_rows(namespace, rows::rows_to_resolve(at, tweets), sql!("posts/resolve_dead.lite")).await
     }
 
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<()> {
@@ -445,52 +424,40 @@ impl Lifecycle for SqliteStore {
             return Ok(());
         }
         let given: Vec<(Cow<'_, str>, Millis)> = ids.iter().map(|(id, due)| (clean(id), *due)).collect();
-        let mut transaction = self.begin().await?;
-        sqlx::query(PROMOTE)
-            .bind(namespace)
-            .bind(serde_json::json!(given).to_string())
-            .execute(&mut *transaction)
-            .await?;
-        Ok(transaction.commit().await?)
+        self.write(statement!("posts/promote.lite", namespace, serde_json::json!(given).to_string())).await
     }
 
     async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<ListedItem>> {
-        let page = sqlx::query_as(rows::page_statement(of)).bind(namespace).bind(rows::upper_id(below)).bind(limit);
-        Ok(page.fetch_all(self.readers()).await?)
+        read(self.readers(), statement!(rows::page_statement(of), namespace, rows::upper_id(below), limit)).await
     }
 
     async fn remove(&self, namespace: &str, which: Expiry, ids: &[String]) -> Result<u64> {
-        const OUTLIVED: &str = concat!(
-            "SELECT id FROM tweet WHERE namespace = $1 AND id IN (SELECT value FROM json_each($2)) AND ",
-            expired!()
-        );
         let asked = json(ids.iter().map(|id| clean(id)));
-        let expired = || sqlx::query_scalar(OUTLIVED).bind(namespace).bind(&asked).bind(rows::expiry_time(which));
-        let found: Vec<String> = expired().fetch_all(self.readers()).await?;
+        let expired = || statement!("posts/expired.lite", namespace, &asked, rows::expiry_time(which));
+        let found: Vec<String> = read_column(self.readers(), expired()).await?;
         if found.is_empty() {
             return Ok(0); // the common case, without the write lock
         }
-        let mut transaction = self.begin().await?;
-        let ids = expired().fetch_all(&mut *transaction).await?;
+        let mut tx = self.begin().await?;
+        let ids = read_column(&mut *tx, expired()).await?;
         let items = ItemSet { namespace: namespace.to_owned(), ids };
-        let removed = forget::remove(&mut transaction, &items).await?;
-        transaction.commit().await?;
+        let removed = forget::remove(&mut tx, &items).await?;
+        tx.commit().await?;
         Ok(removed.items())
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>> {
-        let rows: Vec<WayRow> =
-            sqlx::query_as(rows::WAYS).bind(namespace).bind(clean(id)).fetch_all(self.readers()).await?;
+        let rows: Vec<WayRow> = read(self.readers(), statement!("posts/ways", namespace, clean(id))).await?;
         Ok(rows.into_iter().map(|WayRow { first_at, way }| (first_at, way)).collect())
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts> {
-        let rows = sqlx::query_as(rows::COUNTS).bind(namespace).fetch_all(self.readers()).await?;
+        let rows = read(self.readers(), statement!("posts/counts", namespace)).await?;
         Ok(rows::state_counts(rows))
     }
 
     async fn dead(&self, namespace: &str) -> Result<u64> {
-        let dead: i64 = sqlx::query_scalar(rows::DEAD).bind(namespace).fetch_one(self.readers()).await?;
+        let dead: i64 = read_value(self.readers(), statement!("posts/dead", namespace)).await?;
         Ok(rows::number(dead))
     }
 }
@@ -502,23 +469,23 @@ impl Posts for SqliteStore {
             return Ok(SaveCounts::default());
         }
         let answers = Answers::new(observations);
-        let mut transaction = self.begin().await?;
-        let saved = save(&mut transaction, &self.keys, namespace, answers).await?;
+        let mut tx = self.begin().await?;
+        let saved = save(&mut tx, &self.keys, namespace, answers).await?;
         failpoint::point("before_commit");
-        transaction.commit().await?;
+        tx.commit().await?;
         Ok(saved)
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>> {
-        Ok(sqlx::query_as(rows::TWEET).bind(namespace).bind(clean(id)).fetch_optional(self.readers()).await?)
+        read_first(self.readers(), statement!("posts/tweet", namespace, clean(id))).await
     }
 
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>> {
-        Ok(sqlx::query_as(rows::HISTORY).bind(namespace).bind(clean(id)).fetch_all(self.readers()).await?)
+        read(self.readers(), statement!("posts/history", namespace, clean(id))).await
     }
 
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>> {
-        Ok(sqlx::query_as(rows::CHANGES).bind(namespace).bind(clean(id)).fetch_all(self.readers()).await?)
+        read(self.readers(), statement!("posts/changes", namespace, clean(id))).await
     }
 }
 
@@ -530,5 +497,20 @@ impl ExportTables for SqliteStore {
 
     async fn count(&self, table: &Table, wanted: &ExportFilter) -> Result<u64> {
         export::count(self.readers(), table, wanted).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_merge_rule_is_the_same_in_each_statement() {
+        let words = |text: &str| -> String {
+            let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("--"));
+            lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+        };
+        let merge = words(sql!("posts/merge.lite")).replacen("ON CONFLICT (key) DO UPDATE SET", "", 1);
+        for statement in [sql!("posts/save.pg"), sql!("accounts/save.pg")] {
+            assert!(words(statement).contains(&merge));
+        }
     }
 }

@@ -1,14 +1,13 @@
 use async_trait::async_trait;
 
 use super::PostgresStore;
-use crate::budget::{LEARN, LEARNT};
 use crate::{BudgetCorrections, Budgets, Result};
 use engine::base::clock::Millis;
 
 #[async_trait]
 impl Budgets for PostgresStore {
     async fn corrections(&self, namespace: &str) -> Result<Option<BudgetCorrections>> {
-        Ok(self.rows(|| sqlx::query(LEARNT).bind(namespace.to_owned())).await?.pop())
+        self.read_first(|| statement!("budget/corrections", namespace)).await
     }
 
     async fn replace_corrections(
@@ -18,11 +17,10 @@ impl Budgets for PostgresStore {
         learnt: &BudgetCorrections,
     ) -> Result<bool> {
         let BudgetCorrections { at, price, level, calls, table_calls, events, average_events } = *learnt;
-        let statement = || {
-            let statement = sqlx::query(LEARN).bind(namespace.to_owned()).bind(at).bind(price).bind(level);
-            statement.bind(calls).bind(table_calls).bind(events).bind(average_events).bind(before)
+        let replace = || {
+            let replace = statement!("budget/replace_corrections", namespace, at, price, level, calls, table_calls);
+            replace.bind(events).bind(average_events).bind(before)
         };
-        let written: Vec<(Millis,)> = self.rows(statement).await?;
-        Ok(!written.is_empty())
+        Ok(self.read_first::<(Millis,)>(replace).await?.is_some())
     }
 }

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 
-use super::{PostgresStore, author_from_id, not_blocked};
-use crate::communities::{self, statements};
-use crate::forget::author_from_id as author_of_post;
+use super::PostgresStore;
+use crate::communities;
+use crate::forget::author_from_id;
 use crate::rows::clean;
 use crate::{
     AccountFacts, Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, FollowMark,
@@ -12,52 +12,6 @@ use crate::{
 use engine::base::clock::Millis;
 use engine::base::failpoint;
 use networks::model::community::Belonging;
-
-macro_rules! account_not_blocked {
-    ($account:literal, $network:literal) => {
-        not_blocked!($account, $network)
-    };
-    (post $id:literal, $network:literal) => {
-        not_blocked!(author_from_id!($id), $network)
-    };
-}
-
-macro_rules! among {
-    ($which:literal) => {
-        concat!(
-            "= ANY(ARRAY(SELECT given.value ->> 0 FROM json_array_elements(CAST($2 AS json)) AS given (value)",
-            $which,
-            "))"
-        )
-    };
-}
-
-statements!(
-    "json_array_elements(CAST($2 AS json)) AS given (value)",
-    "json_array_elements(CAST($5 AS json)) AS searches (value)",
-    "post_language (namespace, id, language, confidence) SELECT tweet.namespace, tweet.id,",
-    account_not_blocked,
-    among
-);
-
-/// Each post is looked up separately: the planner cannot join a subquery with a LIMIT in another way.
-const TEXTS: &str = "SELECT of.account, tweet.id, tweet.text \
-     FROM (SELECT given.value ->> 0 AS account FROM json_array_elements(CAST($2 AS json)) AS given (value)) AS of \
-     CROSS JOIN LATERAL (SELECT post FROM account_post WHERE namespace = $3 AND id = of.account \
-     ORDER BY at DESC, post DESC LIMIT $4) AS newest CROSS JOIN LATERAL (SELECT id, text FROM tweet \
-     WHERE tweet.namespace = $1 AND tweet.id = newest.post AND text IS NOT NULL AND retweet_of IS NULL \
-     AND (author_id IS NULL OR author_id = of.account) LIMIT 1) AS tweet";
-
-/// Each step is looked up separately, as in [`TEXTS`]: with joins, PostgreSQL reads all edges, all accounts on lists,
-/// and the whole community. OFFSET 0 keeps a list, which has many rows, as a separate step.
-const FRIENDS: &str = "SELECT of.account, count(*) FILTER (WHERE known.state = 'member'), \
-     count(*) FILTER (WHERE known.state = 'outside') \
-     FROM (SELECT given.value ->> 0 AS account FROM json_array_elements(CAST($2 AS json)) AS given (value)) AS of \
-     CROSS JOIN LATERAL (SELECT key FROM list_owner WHERE namespace = $3 AND id = of.account LIMIT 1) AS list \
-     CROSS JOIN LATERAL (SELECT member FROM list_edge WHERE list_edge.list = list.key AND closed_by IS NULL OFFSET 0) AS edge \
-     CROSS JOIN LATERAL (SELECT id FROM list_account WHERE key = edge.member LIMIT 1) AS friend \
-     CROSS JOIN LATERAL (SELECT state FROM community_account WHERE namespace = $1 AND account = friend.id LIMIT 1) AS known \
-     GROUP BY of.account";
 
 #[async_trait]
 impl Communities for PostgresStore {
@@ -72,54 +26,44 @@ impl Communities for PostgresStore {
     ) -> Result<Vec<KnownAccount>> {
         let people: Vec<&str> =
             appeared.iter().map(|of| &*of.account).chain(found.iter().map(|of| &*of.author)).collect();
-        let authors: Vec<&str> = appeared.iter().filter_map(|of| author_of_post(of.post.as_deref()?)).collect();
+        let authors: Vec<&str> = appeared.iter().filter_map(|of| author_from_id(of.post.as_deref()?)).collect();
         let people = || self.account_pseudonyms(namespace, people.iter().chain(&authors).copied());
         let (has_found, has_appeared) = (!found.is_empty(), !appeared.is_empty());
         let (found, appeared) = (communities::encode_posts(found), communities::encode_appearances(appeared));
-        let with = |statement: &'static str, given: &str| {
-            sqlx::query(statement).bind(namespace.to_owned()).bind(given.to_owned()).bind(at)
-        };
+        let with = |statement: &'static str, given: &str| statement!(statement, namespace, given, at);
         if has_appeared {
-            let _: Vec<()> = self.rows(|| with(APPEAR, &appeared).bind(people())).await?;
-            let _: Vec<()> = self.rows(|| with(SEE, &appeared).bind(people())).await?;
+            self.write(|| with(sql!("communities/appear.pg"), &appeared).bind(people())).await?;
+            self.write(|| with(sql!("communities/see.pg"), &appeared).bind(people())).await?;
         }
         if has_found && !searches.is_empty() {
             let searches = communities::encode_ids(searches);
-            let find = || {
-                let statement = with(FIND, &found).bind(posts.to_owned());
-                statement.bind(searches.clone()).bind(people())
-            };
-            let _: Vec<()> = self.rows(find).await?;
-            let _: Vec<()> = self.rows(|| with(SEE, &found).bind(people())).await?;
+            let find = || with(sql!("communities/find.pg"), &found).bind(posts).bind(&searches).bind(people());
+            self.write(find).await?;
+            self.write(|| with(sql!("communities/see.pg"), &found).bind(people())).await?;
         }
         failpoint::point("before_commit");
-        self.rows(|| sqlx::query(COUNT_POSTS).bind(namespace.to_owned()).bind(found.clone())).await
+        self.read(|| statement!("communities/count_posts.pg", namespace, &found)).await
     }
 
     async fn belonging(&self, namespace: &str, accounts: &[String]) -> Result<Vec<Option<Belonging>>> {
         let given = communities::encode_ids(accounts);
-        let rows = self.rows(|| sqlx::query(STATES).bind(namespace.to_owned()).bind(given.clone())).await?;
+        let rows = self.read(|| statement!("communities/states.pg", namespace, &given)).await?;
         Ok(communities::order_states(accounts, rows))
     }
 
     async fn admissible(&self, namespace: &str, at: Millis, growth: &GrowthLimits, limit: u32) -> Result<Vec<String>> {
-        let accounts = || {
-            let statement = sqlx::query(communities::ADMISSIBLE).bind(namespace.to_owned());
-            statement.bind(i64::from(growth.appearances)).bind(i64::from(limit))
-        };
-        let mut accounts: Vec<(String,)> = self.rows(accounts).await?;
+        let (least, limit) = (i64::from(growth.appearances), i64::from(limit));
+        let mut accounts = self.read_column(|| statement!("communities/admissible", namespace, least, limit)).await?;
         if !accounts.is_empty() {
-            let room = || sqlx::query(communities::ROOM).bind(namespace.to_owned()).bind(at - communities::DAY);
-            accounts.truncate(communities::remaining_admissions(growth, self.row(room).await?));
+            let room = self.read_one(|| statement!("communities/room", namespace, at - communities::DAY)).await?;
+            accounts.truncate(communities::remaining_admissions(growth, room));
         }
-        Ok(accounts.into_iter().map(|(account,)| account).collect())
+        Ok(accounts)
     }
 
     async fn admit(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<()> {
         let given = communities::encode_ids(accounts);
-        let admit = || sqlx::query(ADMIT).bind(namespace.to_owned()).bind(given.clone()).bind(at);
-        let _: Vec<()> = self.rows(admit).await?;
-        Ok(())
+        self.write(|| statement!("communities/admit.pg", namespace, &given, at)).await
     }
 
     async fn facts(
@@ -130,24 +74,19 @@ impl Communities for PostgresStore {
         texts: u32,
     ) -> Result<Vec<AccountFacts>> {
         let given = communities::encode_ids(accounts);
-        let with = |statement: &'static str, namespace: &str| {
-            sqlx::query(statement).bind(namespace.to_owned()).bind(given.clone())
-        };
-        let states = self.rows(|| with(STATES, namespace)).await?;
-        let profiles = self.rows(|| with(PROFILES, of.profiles)).await?;
-        let friends = self.rows(|| with(FRIENDS, namespace).bind(of.friends.to_owned())).await?;
-        let newest = || with(TEXTS, of.posts).bind(of.profiles.to_owned()).bind(i64::from(texts));
-        let texts: Vec<PostText> = if texts > 0 { self.rows(newest).await? } else { Vec::new() };
+        let with = |statement: &'static str, namespace: &str| statement!(statement, namespace, &given);
+        let states = self.read(|| with(sql!("communities/states.pg"), namespace)).await?;
+        let profiles = self.read(|| with(sql!("communities/profiles.pg"), of.profiles)).await?;
+        let friends = self.read(|| with(sql!("communities/friends.pg"), namespace).bind(of.friends)).await?;
+        let newest = || with(sql!("communities/texts.pg"), of.posts).bind(of.profiles).bind(i64::from(texts));
+        let texts: Vec<PostText> = if texts > 0 { self.read(newest).await? } else { Vec::new() };
         Ok(communities::join_facts(accounts, states, profiles, texts, friends))
     }
 
     async fn save_decisions(&self, namespace: &str, at: Millis, rule: &str, decisions: &[Decision]) -> Result<()> {
         let given = communities::encode_decisions(decisions);
         failpoint::point("before_commit"); // the statement is its own transaction
-        let decide =
-            || sqlx::query(DECIDE).bind(namespace.to_owned()).bind(given.clone()).bind(at).bind(rule.to_owned());
-        let _: Vec<()> = self.rows(decide).await?;
-        Ok(())
+        self.write(|| statement!("communities/decide.pg", namespace, &given, at, rule)).await
     }
 
     async fn save_hand_decisions(
@@ -160,20 +99,13 @@ impl Communities for PostgresStore {
     ) -> Result<()> {
         let given = communities::encode_hand_decisions(decisions);
         let people = || self.account_pseudonyms(namespace, decisions.iter().map(|of| &*of.account));
-        let decide = || {
-            let statement = sqlx::query(BY_HAND).bind(namespace.to_owned()).bind(given.clone()).bind(at);
-            let statement = statement.bind(clean(who).into_owned()).bind(clean(why).into_owned());
-            statement.bind(people())
-        };
-        let _: Vec<()> = self.rows(decide).await?;
-        Ok(())
+        self.write(|| statement!("communities/by_hand.pg", namespace, &given, at, clean(who), clean(why), people()))
+            .await
     }
 
     async fn set_mark(&self, namespace: &str, accounts: &[String], mark: FollowMark) -> Result<()> {
         let given = communities::encode_ids(accounts);
-        let mark = || sqlx::query(MARK).bind(namespace.to_owned()).bind(given.clone()).bind(mark as i64);
-        let _: Vec<()> = self.rows(mark).await?;
-        Ok(())
+        self.write(|| statement!("communities/set_mark.pg", namespace, &given, mark as i64)).await
     }
 
     async fn accounts_with_mark(
@@ -184,9 +116,8 @@ impl Communities for PostgresStore {
     ) -> Result<Vec<String>> {
         let (given, mut all) = (communities::encode_ids(accounts), Vec::new());
         for namespace in namespaces {
-            let marked = || sqlx::query(MARKED).bind(namespace.to_owned()).bind(given.clone()).bind(mark as i64);
-            let rows: Vec<(String,)> = self.rows(marked).await?;
-            all.extend(rows.into_iter().map(|(account,)| account));
+            let marked = || statement!("communities/marked.pg", namespace, &given, mark as i64);
+            all.extend(self.read_column::<String>(marked).await?);
         }
         Ok(all)
     }
@@ -199,11 +130,10 @@ impl Communities for PostgresStore {
     ) -> Result<Vec<UnwantedPost>> {
         let (given, others) = (communities::encode_ids(accounts), communities::encode_ids(of.others));
         let unwanted = || {
-            let statement = sqlx::query(UNWANTED).bind(of.namespace.to_owned()).bind(given.clone());
-            let statement = statement.bind(of.posts.to_owned()).bind(of.profiles.to_owned()).bind(others.clone());
-            statement.bind(of.visits.to_owned()).bind(i64::from(limit))
+            let unwanted = statement!("communities/unwanted.pg", of.namespace, &given, of.posts, of.profiles, &others);
+            unwanted.bind(of.visits).bind(i64::from(limit))
         };
-        self.rows(unwanted).await
+        self.read(unwanted).await
     }
 
     async fn save_languages(&self, posts: &str, languages: &[PostLanguage]) -> Result<()> {
@@ -211,55 +141,43 @@ impl Communities for PostgresStore {
             return Ok(());
         }
         let given = communities::encode_languages(languages);
-        let _: Vec<()> = self.rows(|| sqlx::query(LANGUAGES).bind(posts.to_owned()).bind(given.clone())).await?;
-        Ok(())
+        self.write(|| statement!("communities/languages.pg", posts, &given)).await
     }
 
     async fn unjudged_accounts(&self, namespace: &str, before: Millis, limit: u32) -> Result<Vec<String>> {
-        let unjudged = || sqlx::query(communities::UNJUDGED).bind(namespace.to_owned()).bind(before);
-        let rows: Vec<(String,)> = self.rows(|| unjudged().bind(i64::from(limit))).await?;
-        Ok(rows.into_iter().map(|(account,)| account).collect())
+        self.read_column(|| statement!("communities/unjudged", namespace, before, i64::from(limit))).await
     }
 
     async fn outdated_accounts(&self, namespace: &str, rule: &str, limit: u32) -> Result<Vec<String>> {
-        let outdated = || sqlx::query(communities::OUTDATED).bind(namespace.to_owned()).bind(rule.to_owned());
-        let rows: Vec<(String,)> = self.rows(|| outdated().bind(i64::from(limit))).await?;
-        Ok(rows.into_iter().map(|(account,)| account).collect())
+        self.read_column(|| statement!("communities/outdated", namespace, rule, i64::from(limit))).await
     }
 
     async fn size(&self, namespace: &str, of: Option<NetworkPipelines<'_>>, at: Millis) -> Result<CommunitySize> {
-        let posts = of.map(|of| of.posts.to_owned());
-        self.row(|| sqlx::query(communities::SIZE).bind(namespace.to_owned()).bind(at).bind(posts.clone())).await
+        self.read_one(|| statement!("communities/size", namespace, at, of.map(|of| of.posts))).await
     }
 
     async fn save_size(&self, namespace: &str, size: &CommunitySize) -> Result<()> {
         let CommunitySize { at, seen, candidates, open, members, outside, posts, edges } = *size;
-        let note = || {
-            let statement = sqlx::query(communities::SAVE_SIZE).bind(namespace.to_owned()).bind(at).bind(seen);
-            statement.bind(candidates).bind(open).bind(members).bind(outside).bind(posts).bind(edges)
-        };
-        let _: Vec<()> = self.rows(note).await?;
-        Ok(())
+        self.write(|| {
+            statement!("communities/save_size", namespace, at, seen, candidates, open, members, outside, posts, edges)
+        })
+        .await
     }
 
     async fn past_sizes(&self, namespace: &str, since: Millis, limit: u32) -> Result<Vec<CommunitySize>> {
-        let growth = || sqlx::query(communities::GROWTH).bind(namespace.to_owned()).bind(since);
-        self.rows(|| growth().bind(i64::from(limit))).await
+        self.read(|| statement!("communities/growth", namespace, since, i64::from(limit))).await
     }
 
     async fn community_account(&self, namespace: &str, account: &str) -> Result<Option<CommunityAccount>> {
-        let known = || sqlx::query(communities::ACCOUNT).bind(namespace.to_owned()).bind(clean(account).into_owned());
-        Ok(self.rows(known).await?.pop())
+        self.read_first(|| statement!("communities/account", namespace, clean(account))).await
     }
 
     async fn belonging_changes(&self, namespace: &str, account: &str) -> Result<Vec<BelongingChange>> {
-        self.rows(|| sqlx::query(communities::CHANGES).bind(namespace.to_owned()).bind(clean(account).into_owned()))
-            .await
+        self.read(|| statement!("communities/changes", namespace, clean(account))).await
     }
 
     async fn appearances(&self, namespace: &str, account: &str, limit: u32) -> Result<Vec<StoredAppearance>> {
-        let of = || sqlx::query(communities::APPEARANCES).bind(namespace.to_owned()).bind(clean(account).into_owned());
-        self.rows(|| of().bind(i64::from(limit))).await
+        self.read(|| statement!("communities/appearances", namespace, clean(account), i64::from(limit))).await
     }
 
     async fn page_community(
@@ -269,19 +187,14 @@ impl Communities for PostgresStore {
         above: &str,
         limit: u32,
     ) -> Result<Vec<CommunityAccount>> {
-        let page = || {
-            let statement = sqlx::query(communities::PAGE).bind(namespace.to_owned()).bind(state.as_str());
-            statement.bind(clean(above).into_owned()).bind(i64::from(limit))
-        };
-        self.rows(page).await
+        self.read(|| statement!("communities/page", namespace, state.as_str(), clean(above), i64::from(limit))).await
     }
 
     async fn near_misses(&self, namespace: &str, threshold: f64, limit: u32) -> Result<Vec<CommunityAccount>> {
-        let near = || sqlx::query(communities::NEAR).bind(namespace.to_owned()).bind(threshold);
-        self.rows(|| near().bind(i64::from(limit))).await
+        self.read(|| statement!("communities/near_misses", namespace, threshold, i64::from(limit))).await
     }
 
     async fn count_by_reason(&self, namespace: &str) -> Result<Vec<(String, String, i64)>> {
-        self.rows(|| sqlx::query(communities::BY_REASON).bind(namespace.to_owned())).await
+        self.read(|| statement!("communities/by_reason", namespace)).await
     }
 }

@@ -37,5 +37,5 @@ pub(super) async fn is_shared(first: &mut PgConnection, options: &PgConnectOptio
 
 /// The server process of a connection, by the simple protocol, which prepares nothing.
 async fn process(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
-    sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
+    sqlx::raw_sql(sql!("database/process.pg")).fetch_one(connection).await?.try_get(0)
 }

@@ -3,30 +3,16 @@ use std::collections::{BTreeSet, HashSet};
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use super::{SqliteStore, json};
+use super::{SqliteStore, json, read, read_column, read_first_value, read_value, write};
 use crate::forget::{
-    ACCOUNT_TABLES, Forgetting, ITEM_TABLES, ItemSet, LIST_TABLES, NAMESPACES, RemovedRows, author_from_id,
-    author_namespaces, communities_prefix, is_media, media_namespace, select_dropped_posts, select_network_namespaces,
+    ACCOUNT_TABLES, Forgetting, ITEM_TABLES, ItemSet, LIST_TABLES, RemovedRows, author_from_id, author_namespaces,
+    communities_prefix, is_media, media_namespace, select_dropped_posts, select_network_namespaces,
 };
 use crate::pseudonyms::{KeyFile, PseudonymKey};
 use crate::rows::{Row, clean, number};
 use crate::{PersonSource, Result, UnwantedPost};
 use engine::base::clock::Millis;
 use engine::base::failpoint;
-
-macro_rules! fingerprint {
-    () => {
-        "SELECT COALESCE((SELECT fingerprint FROM forgotten_key), '') WHERE EXISTS (SELECT 1 FROM forgotten_person)"
-    };
-}
-pub(super) use fingerprint;
-
-const WANTED: &str = fingerprint!();
-
-const MEDIA: &str = "SELECT DISTINCT medium.id FROM media_use_row AS used JOIN tweet AS medium ON medium.key = used.tweet \
-     WHERE medium.namespace = ?1 AND used.post IN (SELECT value FROM json_each(?2)) \
-     AND NOT EXISTS (SELECT 1 FROM media_use_row AS other WHERE other.tweet = used.tweet \
-     AND other.post NOT IN (SELECT value FROM json_each(?2)))";
 
 /// Appearances that an account led to, and those in its posts; no index has the former.
 const BY_SOURCE: (&str, &str) = ("community_appearance", "source");
@@ -35,32 +21,10 @@ const BY_SOURCE: (&str, &str) = ("community_appearance", "source");
 /// own posts are removed with them. Per table there are two statements. The first reads all rows of namespaces (?1) for references
 /// to the account (?2) and returns their keys as JSON. The second removes rows by keys (?1).
 const REFERENCES: [(&str, &str, &str); 3] = [
-    (
-        BY_SOURCE.0,
-        "SELECT json_array(namespace, account, source) FROM community_appearance \
-         WHERE namespace IN (SELECT value FROM json_each(?1)) \
-         AND (source = ?2 OR post > 'at://' || ?2 || '/' AND post < 'at://' || ?2 || '0')",
-        "DELETE FROM community_appearance \
-         WHERE (source = ?2 OR post > 'at://' || ?2 || '/' AND post < 'at://' || ?2 || '0') AND (namespace, account, source) \
-         IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1))",
-    ),
-    (
-        "tweet_way",
-        "SELECT json_array(way.tweet) FROM tweet_way_row AS way CROSS JOIN tweet ON tweet.key = way.tweet \
-         WHERE way.pipeline = 'visit' AND way.source = ?2 AND tweet.author_id IS NOT NULL \
-         AND tweet.namespace IN (SELECT value FROM json_each(?1))",
-        "DELETE FROM tweet_way_row WHERE pipeline = 'visit' AND source = ?2 \
-         AND tweet IN (SELECT value ->> 0 FROM json_each(?1))",
-    ),
+    (BY_SOURCE.0, sql!("forget/find_appearances.lite"), sql!("forget/remove_appearances.lite")),
+    ("tweet_way", sql!("forget/find_visits.lite"), sql!("forget/remove_visits.lite")),
     // Range of the ids that start with its address: in ASCII, `0` follows `/`.
-    (
-        "account_post",
-        "SELECT json_array(shown.tweet) FROM account_post_row AS shown CROSS JOIN tweet ON tweet.key = shown.tweet \
-         WHERE shown.post > 'at://' || ?2 || '/' AND shown.post < 'at://' || ?2 || '0' \
-         AND tweet.namespace IN (SELECT value FROM json_each(?1))",
-        "DELETE FROM account_post_row WHERE post > 'at://' || ?2 || '/' AND post < 'at://' || ?2 || '0' \
-         AND tweet IN (SELECT value ->> 0 FROM json_each(?1))",
-    ),
+    ("account_post", sql!("forget/find_sightings.lite"), sql!("forget/remove_sightings.lite")),
 ];
 
 const PORTION: usize = 500;
@@ -72,7 +36,8 @@ pub(super) async fn find_blocked_in_network<'a>(
     network: &str,
     accounts: impl IntoIterator<Item = &'a str> + Send,
 ) -> Result<HashSet<String>> {
-    let fingerprint: Option<String> = sqlx::query_scalar(WANTED).fetch_optional(&mut *connection).await?;
+    let fingerprint: Option<String> =
+        read_first_value(&mut *connection, statement!("forget/wanted_fingerprint.lite")).await?;
     let key = fingerprint.map(|fingerprint| keys.load(&fingerprint)).transpose()?;
     find_blocked_with_key(connection, key, network, accounts).await
 }
@@ -88,8 +53,7 @@ async fn find_blocked_with_key<'a>(
     let hashes: Vec<(String, &str)> =
         accounts.into_iter().map(|account| (key.pseudonym(network, account), account)).collect();
     let asked = json(hashes.iter().map(|(hash, _)| hash.as_str().into()));
-    let known = "SELECT hash FROM forgotten_person WHERE hash IN (SELECT value FROM json_each(?1))";
-    let known: Vec<String> = sqlx::query_scalar(known).bind(asked).fetch_all(connection).await?;
+    let known: Vec<String> = read_column(connection, statement!("forget/blocked.lite", asked)).await?;
     let known: HashSet<&String> = known.iter().collect();
     Ok(hashes.iter().filter(|(hash, _)| known.contains(hash)).map(|(_, account)| (*account).to_owned()).collect())
 }
@@ -117,7 +81,8 @@ pub(super) async fn retain_unblocked<'a>(
     namespace: &str,
     rows: Vec<Row<'a>>,
 ) -> Result<Vec<Row<'a>>> {
-    let fingerprint: Option<String> = sqlx::query_scalar(WANTED).fetch_optional(&mut *connection).await?;
+    let fingerprint: Option<String> =
+        read_first_value(&mut *connection, statement!("forget/wanted_fingerprint.lite")).await?;
     retain_unblocked_with_key(connection, keys, fingerprint.as_deref(), namespace, rows).await
 }
 
@@ -135,9 +100,8 @@ pub(super) async fn retain_unblocked_with_key<'a>(
         // A medium does not name its owner, and a removed one may have been a forgotten person's. So only
         // `record_media` creates rows.
         let ids = json(rows.iter().map(|row| row.id.as_ref().into()));
-        let known = "SELECT id FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
-        let known: Vec<String> =
-            sqlx::query_scalar(known).bind(namespace).bind(ids).fetch_all(&mut *connection).await?;
+
+        let known: Vec<String> = read_column(&mut *connection, statement!("posts/known.lite", namespace, ids)).await?;
         let known: HashSet<String> = known.into_iter().collect();
         rows.retain(|row| known.contains(&*row.id));
     }
@@ -161,8 +125,9 @@ pub(super) async fn retain_unblocked_with_key<'a>(
 
 async fn media_of_posts(connection: &mut SqliteConnection, posts: &ItemSet) -> Result<ItemSet> {
     let Some(namespace) = media_namespace(&posts.namespace) else { return Ok(ItemSet::default()) };
-    let asked = sqlx::query_scalar(MEDIA).bind(&namespace).bind(json(posts.ids.iter().map(|id| clean(id))));
-    Ok(ItemSet { ids: asked.fetch_all(connection).await?, namespace })
+    let ids = json(posts.ids.iter().map(|id| clean(id)));
+    let ids = read_column(connection, statement!("forget/media_of_posts.lite", &namespace, ids)).await?;
+    Ok(ItemSet { namespace, ids })
 }
 
 /// Removes references of authors, communities, visits and languages to posts whose content is about to be removed. The
@@ -171,45 +136,28 @@ pub(super) async fn remove_post_references(connection: &mut SqliteConnection, po
     remove_authored(connection, posts).await?;
     remove_appearances(connection, posts).await?;
     let ids = json(posts.ids.iter().map(|id| clean(id)));
-    for of in ["post_language_row WHERE", "tweet_way_row WHERE pipeline = 'visit' AND"] {
-        let sql = format!(
-            "DELETE FROM {of} tweet IN (SELECT key FROM tweet \
-             WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)))"
-        );
-        sqlx::query(AssertSqlSafe(sql)).bind(&posts.namespace).bind(&ids).execute(&mut *connection).await?;
-    }
-    Ok(())
+    write(&mut *connection, statement!("forget/remove_languages.lite", &posts.namespace, &ids)).await?;
+    write(connection, statement!("forget/remove_visits_to.lite", &posts.namespace, &ids)).await.map(drop)
 }
 
 /// Removes the posts from the lists of their authors; returns the number of rows.
 async fn remove_authored(connection: &mut SqliteConnection, posts: &ItemSet) -> Result<u64> {
-    const AUTHORED: &str = "DELETE FROM account_post_row WHERE (tweet, post) IN (SELECT author.key, post.id \
-         FROM tweet AS post CROSS JOIN json_each(?3) AS of CROSS JOIN tweet AS author WHERE post.namespace = ?1 \
-         AND post.id IN (SELECT value FROM json_each(?2)) AND author.namespace = of.value AND author.id = post.author_id)";
     let namespaces = author_namespaces(&posts.namespace);
     if namespaces.is_empty() {
         return Ok(0);
     }
     let ids = json(posts.ids.iter().map(|id| clean(id)));
     let namespaces = json(namespaces.iter().map(|namespace| namespace.as_str().into()));
-    let authored = sqlx::query(AUTHORED).bind(&posts.namespace).bind(ids).bind(namespaces);
-    Ok(authored.execute(connection).await?.rows_affected())
+    write(connection, statement!("forget/remove_authored.lite", &posts.namespace, ids, namespaces)).await
 }
-
-/// Appearances in posts (?2) of communities with this name prefix (?1). An appearance by a search leads from the post
-/// itself and is removed. In others the member that showed the account stays, without the post.
-const FOUND: &str = "DELETE FROM community_appearance WHERE post IN (SELECT value FROM json_each(?2)) \
-     AND reason = 'search' AND substr(namespace, 1, length(?1)) = ?1";
-const SHOWN: &str = "UPDATE community_appearance SET post = NULL WHERE post IN (SELECT value FROM json_each(?2)) \
-     AND substr(namespace, 1, length(?1)) = ?1";
 
 /// Removes references to the posts from appearances; returns the number of removed rows.
 async fn remove_appearances(connection: &mut SqliteConnection, posts: &ItemSet) -> Result<u64> {
     let Some(prefix) = communities_prefix(&posts.namespace) else { return Ok(0) };
     let ids = json(posts.ids.iter().map(|id| clean(id)));
-    let found = sqlx::query(FOUND).bind(&prefix).bind(&ids).execute(&mut *connection).await?;
-    sqlx::query(SHOWN).bind(&prefix).bind(&ids).execute(connection).await?;
-    Ok(found.rows_affected())
+    let found = write(&mut *connection, statement!("forget/remove_found.lite", &prefix, &ids)).await?;
+    write(connection, statement!("forget/clear_shown.lite", &prefix, &ids)).await?;
+    Ok(found)
 }
 
 pub(super) async fn remove(connection: &mut SqliteConnection, items: &ItemSet) -> Result<RemovedRows> {
@@ -217,22 +165,17 @@ pub(super) async fn remove(connection: &mut SqliteConnection, items: &ItemSet) -
     let mut removed = RemovedRows::default();
     if let Some(media) = media_namespace(&items.namespace) {
         // Finds each use by its post, instead of checking every medium of the network for each post.
-        let uses = "DELETE FROM media_use_row WHERE post IN (SELECT value FROM json_each(?2)) AND EXISTS \
-             (SELECT 1 FROM tweet AS medium WHERE medium.key = media_use_row.tweet AND medium.namespace = ?1)";
-        let uses = sqlx::query(uses).bind(media).bind(&ids).execute(&mut *connection).await?;
-        removed.add("media_use", uses.rows_affected());
+        let uses = write(&mut *connection, statement!("forget/remove_uses.lite", media, &ids)).await?;
+        removed.add("media_use", uses);
     }
     removed.add("account_post", remove_authored(connection, items).await?);
     removed.add("community_appearance", remove_appearances(connection, items).await?);
-    let keys =
-        "SELECT json_group_array(key) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
-    let keys: String = sqlx::query_scalar(keys).bind(&items.namespace).bind(&ids).fetch_one(&mut *connection).await?;
+    let keys: String = read_value(&mut *connection, statement!("forget/keys.lite", &items.namespace, &ids)).await?;
     let of_item = ITEM_TABLES.iter().map(|table| (*table, format!("{table}_row"), "tweet"));
     let of_list = LIST_TABLES.iter().map(|table| (*table, (*table).to_owned(), "list"));
     for (table, name, column) in of_item.chain(of_list).chain([("tweet", "tweet".to_owned(), "key")]) {
         let sql = format!("DELETE FROM {name} WHERE {column} IN (SELECT value FROM json_each(?1))");
-        let gone = sqlx::query(AssertSqlSafe(sql)).bind(&keys).execute(&mut *connection).await?;
-        removed.add(table, gone.rows_affected());
+        removed.add(table, write(&mut *connection, statement!(AssertSqlSafe(sql), &keys)).await?);
     }
     Ok(removed)
 }
@@ -240,22 +183,20 @@ pub(super) async fn remove(connection: &mut SqliteConnection, items: &ItemSet) -
 impl SqliteStore {
     /// Returns the key; creates it for the first blocked person.
     async fn key(&self) -> Result<&PseudonymKey> {
-        const KNOWN: &str = "SELECT fingerprint FROM forgotten_key";
-        let known: Option<String> = sqlx::query_scalar(KNOWN).fetch_optional(self.readers()).await?;
+        let known: Option<String> = read_first_value(self.readers(), statement!("forget/fingerprint")).await?;
         if let Some(known) = known {
             return self.keys.load(&known);
         }
         let fingerprint = self.keys.fingerprint()?;
-        let mut transaction = self.begin().await?;
-        let note = sqlx::query("INSERT INTO forgotten_key VALUES (1, ?1) ON CONFLICT DO NOTHING").bind(fingerprint);
-        note.execute(&mut *transaction).await?;
-        let known: String = sqlx::query_scalar(KNOWN).fetch_one(&mut *transaction).await?;
-        transaction.commit().await?;
+        let mut tx = self.begin().await?;
+        write(&mut *tx, statement!("forget/note_fingerprint.lite", fingerprint)).await?;
+        let known: String = read_value(&mut *tx, statement!("forget/fingerprint")).await?;
+        tx.commit().await?;
         self.keys.load(&known)
     }
 
     async fn namespaces_of(&self, network: &str) -> Result<Vec<(String, bool)>> {
-        let known: Vec<String> = sqlx::query_scalar(NAMESPACES).fetch_all(self.readers()).await?;
+        let known: Vec<String> = read_column(self.readers(), statement!("forget/namespaces")).await?;
         Ok(select_network_namespaces(known, network))
     }
 
@@ -270,28 +211,26 @@ impl SqliteStore {
     ) -> Result<u64> {
         let mut removed = 0;
         loop {
-            let asked = sqlx::query_scalar(read).bind(namespaces).bind(account);
-            let keys: Vec<String> = asked.fetch_all(self.readers()).await?;
+            let keys: Vec<String> = read_column(self.readers(), statement!(read, namespaces, account)).await?;
             if keys.is_empty() {
                 return Ok(removed);
             }
             for keys in keys.chunks(PORTION) {
-                let mut transaction = self.begin().await?;
-                let gone = sqlx::query(remove).bind(format!("[{}]", keys.join(","))).bind(account);
-                removed += gone.execute(&mut *transaction).await?.rows_affected();
-                transaction.commit().await?;
+                let mut tx = self.begin().await?;
+                removed += write(&mut *tx, statement!(remove, format!("[{}]", keys.join(",")), account)).await?;
+                tx.commit().await?;
             }
         }
     }
 }
 
 fn namespaces_of_table(table: &str) -> String {
-    NAMESPACES.replace("FROM tweet", &format!("FROM {table}"))
+    sql!("forget/namespaces").replace("FROM tweet", &format!("FROM {table}"))
 }
 
 async fn namespaces_in(connection: &mut SqliteConnection, table: &str, network: &str) -> Result<String> {
     let sql = AssertSqlSafe(namespaces_of_table(table));
-    let known: Vec<String> = sqlx::query_scalar(sql).fetch_all(connection).await?;
+    let known: Vec<String> = read_column(connection, statement!(sql)).await?;
     let of: Vec<String> =
         select_network_namespaces(known, network).into_iter().map(|(namespace, _)| namespace).collect();
     Ok(serde_json::json!(of).to_string())
@@ -300,29 +239,29 @@ async fn namespaces_in(connection: &mut SqliteConnection, table: &str, network: 
 #[async_trait]
 impl Forgetting for SqliteStore {
     async fn check_key(&self) -> Result<()> {
-        let fingerprint: Option<String> = sqlx::query_scalar(WANTED).fetch_optional(self.readers()).await?;
+        let fingerprint: Option<String> =
+            read_first_value(self.readers(), statement!("forget/wanted_fingerprint.lite")).await?;
         fingerprint.map_or(Ok(()), |fingerprint| self.keys.load(&fingerprint).map(drop))
     }
 
     async fn block_account(&self, network: &str, account: &str, at: Millis) -> Result<bool> {
         let key = self.key().await?;
-        let mut transaction = self.begin().await?;
-        let add = sqlx::query("INSERT INTO forgotten_person VALUES (?1, ?2) ON CONFLICT DO NOTHING");
-        let added = add.bind(key.pseudonym(network, account)).bind(at).execute(&mut *transaction).await?;
-        transaction.commit().await?;
-        Ok(added.rows_affected() > 0)
+        let mut tx = self.begin().await?;
+        let added =
+            write(&mut *tx, statement!("forget/block_account.lite", key.pseudonym(network, account), at)).await?;
+        tx.commit().await?;
+        Ok(added > 0)
     }
 
     async fn unblock_account(&self, network: &str, account: &str) -> Result<bool> {
-        let mut transaction = self.begin().await?;
-        if find_blocked_in_network(&mut transaction, &self.keys, network, [account]).await?.is_empty() {
+        let mut tx = self.begin().await?;
+        if find_blocked_in_network(&mut tx, &self.keys, network, [account]).await?.is_empty() {
             return Ok(false);
         }
-        let gone = sqlx::query("DELETE FROM forgotten_person WHERE hash = ?1");
         let hash = self.keys.loaded_key().map(|key| key.pseudonym(network, account));
-        let gone = gone.bind(hash).execute(&mut *transaction).await?;
-        transaction.commit().await?;
-        Ok(gone.rows_affected() > 0)
+        let removed = write(&mut *tx, statement!("forget/unblock_account.lite", hash)).await?;
+        tx.commit().await?;
+        Ok(removed > 0)
     }
 
     async fn are_blocked(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>> {
@@ -333,17 +272,11 @@ impl Forgetting for SqliteStore {
     }
 
     async fn find_items_about(&self, network: &str, account: &str) -> Result<Vec<ItemSet>> {
-        const OF_ID: &str = "SELECT id FROM tweet WHERE namespace = ?1 AND id = ?2";
-        // Includes posts whose person only the id, or the visit that brought them, shows.
-        const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = ?1 \
-             AND (author_id = ?2 OR substr(id, 1, length(?2) + 6) = 'at://' || ?2 || '/' \
-             OR substr(id, 1, length(?2) + 1) = ?2 || '/') \
-             UNION SELECT tweet.id FROM tweet_way_row AS way JOIN tweet ON tweet.key = way.tweet \
-             WHERE tweet.namespace = ?1 AND way.pipeline = 'visit' AND way.source = ?2 AND tweet.author_id IS NULL";
         let mut items = Vec::new();
         for (namespace, by_id) in self.namespaces_of(network).await? {
-            let asked = sqlx::query_scalar(if by_id { OF_ID } else { OF_AUTHOR }).bind(&namespace).bind(clean(account));
-            let ids: Vec<String> = asked.fetch_all(self.readers()).await?;
+            let sql = if by_id { sql!("forget/items_by_id") } else { sql!("forget/items_by_author.lite") };
+            let statement = statement!(sql, &namespace, clean(account));
+            let ids: Vec<String> = read_column(self.readers(), statement).await?;
             if !ids.is_empty() {
                 items.push(ItemSet { namespace, ids });
             }
@@ -352,11 +285,10 @@ impl Forgetting for SqliteStore {
     }
 
     async fn find_media_without_post(&self, network: &str) -> Result<Vec<ItemSet>> {
-        const WITHOUT_POST: &str = "SELECT id FROM tweet WHERE namespace = ?1 \
-             AND NOT EXISTS (SELECT 1 FROM media_use_row WHERE media_use_row.tweet = tweet.key)";
         let mut media = Vec::new();
         for (namespace, _) in self.namespaces_of(network).await?.into_iter().filter(|(of, _)| is_media(of)) {
-            let ids: Vec<String> = sqlx::query_scalar(WITHOUT_POST).bind(&namespace).fetch_all(self.readers()).await?;
+            let ids: Vec<String> =
+                read_column(self.readers(), statement!("forget/media_without_post.lite", &namespace)).await?;
             media.push(ItemSet { namespace, ids });
         }
         Ok(media)
@@ -367,38 +299,34 @@ impl Forgetting for SqliteStore {
     }
 
     async fn remove_items(&self, items: &ItemSet) -> Result<RemovedRows> {
-        let mut transaction = self.begin().await?;
-        let removed = remove(&mut transaction, items).await?;
+        let mut tx = self.begin().await?;
+        let removed = remove(&mut tx, items).await?;
         failpoint::point("before_commit");
-        transaction.commit().await?;
+        tx.commit().await?;
         Ok(removed)
     }
 
     async fn drop_posts(&self, posts: &str, visits: &str, unwanted: &[UnwantedPost]) -> Result<RemovedRows> {
-        const AUTHORS: &str =
-            "SELECT id, author_id FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
-        const FOLLOWED: &str = "SELECT account FROM visit WHERE namespace = ?1 AND left_at IS NULL \
-             AND account IN (SELECT value FROM json_each(?2))";
-        let mut transaction = self.begin().await?;
+        let mut tx = self.begin().await?;
         let ids = json(unwanted.iter().map(|of| clean(&of.post)));
-        let authors = sqlx::query_as(AUTHORS).bind(posts).bind(ids).fetch_all(&mut *transaction).await?;
+        let authors = read(&mut *tx, statement!("forget/authors.lite", posts, ids)).await?;
         let authors: Vec<(String, Option<String>)> = authors;
         let by = authors.iter().filter_map(|(_, author)| author.as_deref());
         let people: BTreeSet<&str> = unwanted.iter().map(|of| of.account.as_str()).chain(by).collect();
         let people = json(people.into_iter().map(clean));
-        let followed = sqlx::query_scalar(FOLLOWED).bind(visits).bind(&people).fetch_all(&mut *transaction).await?;
+        let followed = read_column(&mut *tx, statement!("forget/followed.lite", visits, &people)).await?;
         for table in ["source_gap", "source_position"] {
             let sql = format!(
                 "DELETE FROM {table} WHERE namespace = ?1 AND source IN (SELECT value FROM json_each(?2)) \
                  AND source NOT IN (SELECT value FROM json_each(?3))"
             );
-            let forget = sqlx::query(AssertSqlSafe(sql)).bind(visits).bind(&people);
-            forget.bind(serde_json::json!(followed).to_string()).execute(&mut *transaction).await?;
+            write(&mut *tx, statement!(AssertSqlSafe(sql), visits, &people, serde_json::json!(followed).to_string()))
+                .await?;
         }
         let items = ItemSet { namespace: posts.to_owned(), ids: select_dropped_posts(unwanted, authors, &followed) };
-        let removed = remove(&mut transaction, &items).await?;
+        let removed = remove(&mut tx, &items).await?;
         failpoint::point("before_commit");
-        transaction.commit().await?;
+        tx.commit().await?;
         Ok(removed)
     }
 
@@ -406,19 +334,18 @@ impl Forgetting for SqliteStore {
         let mut removed = RemovedRows::default();
         let account = clean(account);
         let (accounts, handles) = (serde_json::json!([account]).to_string(), serde_json::json!(handles).to_string());
-        let mut transaction = self.begin().await?;
+        let mut tx = self.begin().await?;
         let tables =
             ACCOUNT_TABLES.iter().filter(|of| **of != BY_SOURCE).map(|(table, column)| (*table, *column, &accounts));
         for (table, column, values) in tables.chain([("account_handle", "handle", &handles)]) {
-            let namespaces = namespaces_in(&mut transaction, table, network).await?;
+            let namespaces = namespaces_in(&mut tx, table, network).await?;
             let sql = format!(
                 "DELETE FROM {table} WHERE namespace IN (SELECT value FROM json_each(?1)) \
                  AND {column} IN (SELECT value FROM json_each(?2))"
             );
-            let gone = sqlx::query(AssertSqlSafe(sql)).bind(namespaces).bind(values).execute(&mut *transaction).await?;
-            removed.add(table, gone.rows_affected());
+            removed.add(table, write(&mut *tx, statement!(AssertSqlSafe(sql), namespaces, values)).await?);
         }
-        transaction.commit().await?;
+        tx.commit().await?;
         // Runs after the removal: an account that is no longer a member leads to no others.
         let led_to = namespaces_in(&mut *self.readers().acquire().await?, BY_SOURCE.0, network).await?;
         let (own, posts): (Vec<_>, Vec<_>) =
@@ -436,11 +363,11 @@ impl Forgetting for SqliteStore {
     }
 
     async fn count_mentions(&self, network: &str, account: &str) -> Result<RemovedRows> {
-        const NAMED: &str = "SELECT count(*) FROM tweet WHERE namespace = ?1 AND instr(raw, '\"' || ?2 || '\"') > 0";
         let mut stay = RemovedRows::default();
         for (namespace, _) in self.namespaces_of(network).await? {
-            let named = sqlx::query_scalar(NAMED).bind(&namespace).bind(clean(account));
-            let rows: i64 = named.fetch_one(self.readers()).await?;
+            let rows: i64 =
+                read_value(self.readers(), statement!("forget/count_mentions.lite", &namespace, clean(account)))
+                    .await?;
             stay.add(&namespace, number(rows));
         }
         Ok(stay)
@@ -474,7 +401,7 @@ mod tests {
             let plan = plan(&mut connection, remove).await;
             assert!(plan[0].contains(key), "{table}: {plan:?}");
         }
-        for sql in [FOUND, SHOWN] {
+        for sql in [sql!("forget/remove_found.lite"), sql!("forget/clear_shown.lite")] {
             let plan = plan(&mut connection, sql).await;
             assert!(plan[0].contains("community_appearance_by_post (post=?)"), "{plan:?}");
         }

@@ -1,0 +1,1 @@
+DELETE FROM account_handle WHERE namespace = $1 AND handle = ANY($2)

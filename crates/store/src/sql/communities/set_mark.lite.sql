@@ -1,0 +1,3 @@
+UPDATE community_account SET follows = $3
+WHERE namespace = $1 AND follows <> $3 AND ($3 <> 2 OR follows = 1)
+    AND account IN (SELECT given.value ->> 0 FROM json_each($2) AS given)

@@ -1,0 +1,1 @@
+SELECT version, checksum FROM store_migrations WHERE success

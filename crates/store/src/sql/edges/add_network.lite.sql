@@ -1,0 +1,1 @@
+INSERT INTO list_network (name) VALUES (?1) ON CONFLICT DO NOTHING

@@ -1,0 +1,4 @@
+INSERT INTO list_network (name)
+SELECT $1
+WHERE NOT EXISTS (SELECT 1 FROM list_network WHERE name = $1)
+ON CONFLICT DO NOTHING

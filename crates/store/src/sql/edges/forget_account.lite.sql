@@ -1,0 +1,1 @@
+DELETE FROM list_account WHERE key = ?1

@@ -1,0 +1,1 @@
+DELETE FROM list_crawl WHERE list = ?1

@@ -1,0 +1,1 @@
+DELETE FROM list_edge WHERE list = ?1

@@ -1,0 +1,1 @@
+DELETE FROM list_page WHERE list = ?1

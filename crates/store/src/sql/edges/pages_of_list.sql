@@ -1,0 +1,1 @@
+SELECT CAST(key AS BIGINT), members FROM list_page WHERE list = $1 AND key < $2 ORDER BY key DESC LIMIT $3

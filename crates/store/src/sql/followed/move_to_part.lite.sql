@@ -1,0 +1,1 @@
+UPDATE visit SET part = ?2 WHERE namespace = ?1 AND left_at IS NULL AND account IN (SELECT value FROM json_each(?3))

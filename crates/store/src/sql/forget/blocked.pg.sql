@@ -1,0 +1,1 @@
+SELECT hash FROM forgotten_person WHERE hash = ANY($1)

@@ -1,0 +1,1 @@
+SELECT fingerprint FROM forgotten_key

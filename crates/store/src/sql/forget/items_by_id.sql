@@ -1,0 +1,1 @@
+SELECT id FROM tweet WHERE namespace = $1 AND id = $2

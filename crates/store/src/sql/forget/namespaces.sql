@@ -1,0 +1,6 @@
+-- Namespaces in `tweet`, found by jumps over the key.
+WITH RECURSIVE known (namespace) AS (SELECT MIN(namespace) FROM tweet
+    UNION ALL
+    SELECT (SELECT MIN(namespace) FROM tweet WHERE namespace > known.namespace) FROM known
+    WHERE known.namespace IS NOT NULL)
+SELECT namespace FROM known WHERE namespace IS NOT NULL

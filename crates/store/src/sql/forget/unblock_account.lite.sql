@@ -1,0 +1,1 @@
+DELETE FROM forgotten_person WHERE hash = ?1

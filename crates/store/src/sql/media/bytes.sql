@@ -1,0 +1,1 @@
+SELECT bytes FROM media_room

@@ -1,0 +1,1 @@
+SELECT removing FROM media_file WHERE sha256 = ?1

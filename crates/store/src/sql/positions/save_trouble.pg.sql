@@ -1,0 +1,6 @@
+INSERT INTO source_position (namespace, source, brought_at, failing_since, failures, error, failed_at)
+SELECT $1, $2, $3, $3, $4, $5, $6
+WHERE (NOT EXISTS (SELECT FROM forgotten_person) OR $2 IS NULL OR $2 <> ALL((SELECT forgotten_among($7))::text[]))
+ON CONFLICT (namespace, source) DO UPDATE SET
+    failing_since = excluded.failing_since, failures = excluded.failures, error = excluded.error,
+    failed_at = excluded.failed_at

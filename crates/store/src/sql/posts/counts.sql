@@ -1,0 +1,1 @@
+SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state

@@ -1,9 +1,0 @@
--- What the starter does to a row that is there: one rule, the same text on PostgreSQL and SQLite.
--- `tweet` is the row, `excluded` what the starter brings. Only the ended live again. The unavailable stay as they are, in
--- store and queue alike: a deleted post that is sent again and again must reach its end. For the same reason misses are
--- kept; the next answer that finds the post clears them.
-ON CONFLICT (namespace, id) DO UPDATE SET
-    state      = 'live',
-    created_at = COALESCE(tweet.created_at, excluded.created_at),
-    next_due   = excluded.next_due
-WHERE tweet.state = 'ended' AND excluded.next_due IS NOT NULL
