@@ -30,9 +30,17 @@ const HELD_OUT_PARTS: usize = 10;
 const MIN_TEXTS: usize = 100;
 const SURE: f32 = 3.6;
 
+/// A label has too few texts for a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("has {count} texts labelled {label}; a model needs at least {MIN_TEXTS} of each label")]
+pub struct TooFewTexts {
+    count: usize,
+    label: String,
+}
+
 impl Variants {
-    /// The same texts in the same order give the same model. Fails if a label has too few texts.
-    pub fn train(labelled: impl Iterator<Item = LabelledText>, training: &Training) -> Result<Self, String> {
+    /// The same texts in the same order give the same model.
+    pub fn train(labelled: impl Iterator<Item = LabelledText>, training: &Training) -> Result<Self, TooFewTexts> {
         let of = |label: &str| training.labels.iter().position(|known| known == label);
         let texts: Vec<(Vec<char>, usize)> = labelled
             .filter_map(|one| of(&one.label).map(|label| (normalized_letters(&clean_text(&one.text)), label)))
@@ -40,9 +48,7 @@ impl Variants {
         for (at, label) in training.labels.iter().enumerate() {
             let count = texts.iter().filter(|(_, of)| *of == at).count();
             if count < MIN_TEXTS {
-                return Err(format!(
-                    "has {count} texts labelled {label}; a model needs at least {MIN_TEXTS} of each label"
-                ));
+                return Err(TooFewTexts { count, label: label.clone() });
             }
         }
         let mut held_out = Vec::with_capacity(texts.len());

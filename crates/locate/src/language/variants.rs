@@ -78,6 +78,42 @@ pub struct VariantVerdict {
     pub score: f64,
 }
 
+/// Reason why a file is no model of variants, and the fix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidModel {
+    #[error("is no model of variants: its first line is not {FORMAT:?}; `language train` makes one")]
+    Format,
+    #[error("line {number}: {fault}; train the model again with `language train`")]
+    Line { number: usize, fault: LineFault },
+    #[error("has no {0}: the file is cut off")]
+    Missing(&'static str),
+    #[error("{0} must be a number")]
+    NotANumber(&'static str),
+    #[error("{0} must be above 0")]
+    NotPositive(&'static str),
+    #[error("labels must be two different names, tab separated")]
+    Labels,
+}
+
+/// Reason why a line of a model is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineFault {
+    #[error("has no tab")]
+    NoTab,
+    #[error("an n-gram must have {MIN_GRAM_LETTERS} to {MAX_GRAM_LETTERS} letters, not {0}")]
+    GramLength(usize),
+    #[error("{0:?} is unknown")]
+    UnknownKey(String),
+    #[error("{0} occurs twice")]
+    RepeatedKey(&'static str),
+    #[error("a marker's label must be 0 or 1")]
+    MarkerLabel,
+    #[error("a marker's weight must be {0}")]
+    MarkerWeight(&'static str),
+    #[error("a marker needs words")]
+    NoWords,
+}
+
 impl Variants {
     /// Portuguese of Portugal (`PT-PT`) and of Brazil (`PT-BR`), counted from UD Portuguese Bosque (CC BY-SA 4.0).
     #[must_use]
@@ -163,22 +199,16 @@ impl Variants {
         verdict
     }
 
-    /// Reads the output of [`to_text`](Self::to_text). The error has the number of the wrong line, the reason, and the fix.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Reads the output of [`to_text`](Self::to_text).
+    pub fn parse(text: &str) -> Result<Self, InvalidModel> {
         let mut reader = ModelReader::default();
         let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with("# ") && !line.is_empty());
         match lines.next() {
             Some((_, first)) if first.trim_end() == FORMAT => {}
-            _ => {
-                return Err(format!(
-                    "is no model of variants: its first line is not {FORMAT:?}; `language train` makes one"
-                ));
-            }
+            _ => return Err(InvalidModel::Format),
         }
         for (number, line) in lines {
-            reader
-                .line(line)
-                .map_err(|why| format!("line {number}: {why}; train the model again with `language train`"))?;
+            reader.line(line).map_err(|fault| InvalidModel::Line { number, fault })?;
         }
         reader.finish()
     }
@@ -223,15 +253,13 @@ struct ModelReader {
 const KEYS: [&str; 6] = ["language", "labels", "source", "licence", "scale", "sure"];
 
 impl ModelReader {
-    fn line(&mut self, line: &str) -> Result<(), String> {
-        let (key, value) = line.split_once('\t').ok_or("has no tab")?;
+    fn line(&mut self, line: &str) -> Result<(), LineFault> {
+        let (key, value) = line.split_once('\t').ok_or(LineFault::NoTab)?;
         // Most lines have an n-gram; their first column is a number, never a key.
         if let Ok(weight) = key.parse::<i32>() {
             let length = value.chars().count();
             if !(MIN_GRAM_LETTERS..=MAX_GRAM_LETTERS).contains(&length) {
-                return Err(format!(
-                    "an n-gram must have {MIN_GRAM_LETTERS} to {MAX_GRAM_LETTERS} letters, not {length}"
-                ));
+                return Err(LineFault::GramLength(length));
             }
             self.grams.push((value.replace('_', " "), weight as f32 / HUNDREDTHS));
             return Ok(());
@@ -239,34 +267,32 @@ impl ModelReader {
         match key {
             "marker" => self.markers.push(marker(value)?),
             _ => {
-                let at = KEYS.iter().position(|known| *known == key).ok_or_else(|| format!("{key:?} is unknown"))?;
+                let at =
+                    KEYS.iter().position(|known| *known == key).ok_or_else(|| LineFault::UnknownKey(key.to_owned()))?;
                 if self.values[at].replace(value.to_owned()).is_some() {
-                    return Err(format!("{key} occurs twice"));
+                    return Err(LineFault::RepeatedKey(KEYS[at]));
                 }
             }
         }
         Ok(())
     }
 
-    fn finish(self) -> Result<Variants, String> {
+    fn finish(self) -> Result<Variants, InvalidModel> {
         let [language, labels, source, licence, scale, sure] = &self.values;
         let need = |at: usize, values: &Option<String>| {
-            values
-                .clone()
-                .filter(|value| !value.is_empty())
-                .ok_or_else(|| format!("has no {}: the file is cut off", KEYS[at]))
+            values.clone().filter(|value| !value.is_empty()).ok_or(InvalidModel::Missing(KEYS[at]))
         };
         let number = |at: usize, values: &Option<String>| {
-            let value: f32 = need(at, values)?.parse().map_err(|_| format!("{} must be a number", KEYS[at]))?;
-            if value.is_finite() && value > 0.0 { Ok(value) } else { Err(format!("{} must be above 0", KEYS[at])) }
+            let value: f32 = need(at, values)?.parse().map_err(|_| InvalidModel::NotANumber(KEYS[at]))?;
+            if value.is_finite() && value > 0.0 { Ok(value) } else { Err(InvalidModel::NotPositive(KEYS[at])) }
         };
         let labels = need(1, labels)?;
         let (first, second) = labels
             .split_once('\t')
             .filter(|(first, second)| !first.is_empty() && !second.is_empty() && first != second)
-            .ok_or("labels must be two different names, tab separated")?;
+            .ok_or(InvalidModel::Labels)?;
         if self.grams.is_empty() {
-            return Err("has no n-gram: the file is cut off".into());
+            return Err(InvalidModel::Missing("n-gram"));
         }
         let header = ModelHeader {
             language: need(0, language)?,
@@ -280,17 +306,17 @@ impl ModelReader {
     }
 }
 
-fn marker(value: &str) -> Result<Marker, String> {
+fn marker(value: &str) -> Result<Marker, LineFault> {
     let mut parts = value.splitn(3, '\t');
     let mut next = || parts.next().unwrap_or_default();
     let (label, weight, words) = (next(), next(), next());
-    let label = ["0", "1"].iter().position(|known| *known == label).ok_or("a marker's label must be 0 or 1")?;
-    let weight: f32 = weight.parse().map_err(|_| "a marker's weight must be a number")?;
+    let label = ["0", "1"].iter().position(|known| *known == label).ok_or(LineFault::MarkerLabel)?;
+    let weight: f32 = weight.parse().map_err(|_| LineFault::MarkerWeight("a number"))?;
     if !weight.is_finite() || weight <= 0.0 {
-        return Err("a marker's weight must be above 0".into());
+        return Err(LineFault::MarkerWeight("above 0"));
     }
     if words.is_empty() {
-        return Err("a marker needs words".into());
+        return Err(LineFault::NoWords);
     }
     Ok(Marker { label, weight, words: words.to_owned() })
 }

@@ -41,6 +41,26 @@ pub struct PlaceNames {
     max_words: usize,
 }
 
+/// An invalid line of a file of places.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {number}: {fault}")]
+pub struct InvalidLine {
+    number: usize,
+    fault: LineFault,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum LineFault {
+    #[error("three columns are needed, with tabs between them: kind, country, names")]
+    Columns,
+    #[error("{0:?} is none of country, region, part, code, city, town")]
+    Kind(String),
+    #[error("{0:?} is no country; write the two capitals of ISO 3166: PT")]
+    Country(String),
+    #[error("{0:?} is no name")]
+    Name(String),
+}
+
 const BOM: char = '\u{feff}';
 pub const SHIPPED_FILE: &str = include_str!("gazetteer.tsv");
 
@@ -52,11 +72,11 @@ impl PlaceNames {
         names.with_codes_of_countries()
     }
 
-    /// Adds a file in the format of the compiled-in one. The error names the invalid line and the problem.
-    pub fn add_file(&mut self, file: &str) -> Result<(), String> {
+    /// Adds a file in the format of the compiled-in one.
+    pub fn add_file(&mut self, file: &str) -> Result<(), InvalidLine> {
         for (number, line) in (1..).zip(file.trim_start_matches(BOM).lines()) {
             if !line.trim().is_empty() && !line.starts_with('#') {
-                self.add_line(line).map_err(|why| format!("line {number}: {why}"))?;
+                self.add_line(line).map_err(|fault| InvalidLine { number, fault })?;
             }
         }
         Ok(())
@@ -70,19 +90,16 @@ impl PlaceNames {
         self
     }
 
-    fn add_line(&mut self, line: &str) -> Result<(), String> {
+    fn add_line(&mut self, line: &str) -> Result<(), LineFault> {
         let [kind, code, entries] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else {
-            return Err("three columns are needed, with tabs between them: kind, country, names".to_owned());
+            return Err(LineFault::Columns);
         };
-        let level =
-            parse_level(kind).ok_or_else(|| format!("{kind:?} is none of country, region, part, code, city, town"))?;
-        let country = static_code(code);
-        let country =
-            country.ok_or_else(|| format!("{code:?} is no country; write the two capitals of ISO 3166: PT"))?;
+        let level = parse_level(kind).ok_or_else(|| LineFault::Kind(kind.to_owned()))?;
+        let country = static_code(code).ok_or_else(|| LineFault::Country(code.to_owned()))?;
         self.countries.insert(country);
         for entry in entries.split('|') {
             if !split_words(entry).iter().any(|word| word.flag.is_none()) {
-                return Err(format!("{entry:?} is no name"));
+                return Err(LineFault::Name(entry.to_owned()));
             }
             self.add(entry, Candidate { country, level });
         }

@@ -11,10 +11,9 @@ mod words;
 
 use std::sync::LazyLock;
 
-pub use self::gazetteer::SHIPPED_FILE as SHIPPED;
-pub use self::judge::{NamedCountry, Place};
-
 use self::gazetteer::PlaceNames;
+pub use self::gazetteer::{InvalidLine, SHIPPED_FILE as SHIPPED};
+pub use self::judge::{NamedCountry, Place};
 pub use self::words::split_words;
 
 #[derive(Debug)]
@@ -29,8 +28,8 @@ impl Gazetteer {
         &SHIPPED
     }
 
-    /// Reads texts in the format of [`SHIPPED`]. The error has the index of the text, the line and the problem.
-    pub fn read(texts: &[&str]) -> Result<Self, (usize, String)> {
+    /// Reads texts in the format of [`SHIPPED`]. The error has the index of the text.
+    pub fn read(texts: &[&str]) -> Result<Self, (usize, InvalidLine)> {
         let mut names = PlaceNames::default();
         for (nth, text) in texts.iter().enumerate() {
             names.add_file(text).map_err(|why| (nth, why))?;

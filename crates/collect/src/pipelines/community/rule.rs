@@ -246,7 +246,7 @@ fn load_gazetteer(settings: &CommunitySettings) -> Result<Option<(Arc<Gazetteer>
     let read = Gazetteer::read(&texts.iter().map(String::as_str).collect::<Vec<_>>());
     let gazetteer = read.map_err(|(nth, why)| match &sources[nth] {
         Places::File(file) => format!("{}: {why}", file.display()),
-        Places::Shipped => why,
+        Places::Shipped => why.to_string(),
     })?;
     Ok(Some((Arc::new(gazetteer), texts.concat())))
 }
