@@ -257,6 +257,6 @@ impl ManagedWorker {
             tracing::warn!(error, "the worker cannot leave the list of workers: its name stays there for a minute");
         }
         tracing::info!(worker = name, namespace = entry.pipeline.namespace, "{role} stopped");
-        worked.map_err(|message| Unavailable(message).into())
+        worked.map_err(|failure| Unavailable(failure.0).into())
     }
 }

@@ -50,7 +50,8 @@ impl Service {
             QueueBackend::Redis => Self::Redis {
                 pool: RedisPool::new(&RedisOptions {
                     url: redis.url.clone(),
-                    tls: Tls::read(&redis.ca_file, &redis.cert_file, &redis.key_file).map_err(BadConfig)?,
+                    tls: Tls::read(&redis.ca_file, &redis.cert_file, &redis.key_file)
+                        .map_err(|why| BadConfig(why.to_string()))?,
                     connections: redis.connections,
                     connect_timeout: redis.connect_timeout,
                     response_timeout: redis.response_timeout,

@@ -10,7 +10,7 @@ use axum::routing::get;
 use prometheus_client::registry::Registry;
 
 use super::{exposition, metrics_format};
-use engine::health::ProcessHealth;
+use engine::health::{FailedCheck, ProcessHealth};
 
 pub fn metrics_router(registry: Registry) -> Router {
     let registry = Arc::new(registry);
@@ -26,7 +26,7 @@ pub fn probe_router(vitals: impl Into<ProcessHealth>) -> Router {
     Router::new().route("/live", get(live)).route("/ready", get(ready)).with_state(vitals.into())
 }
 
-fn respond(state: Result<Vec<String>, String>) -> Response {
+fn respond(state: Result<Vec<String>, FailedCheck>) -> Response {
     match state {
         Ok(but) if but.is_empty() => "yes\n".into_response(),
         Ok(but) => format!("yes, but for\n{}\n", but.join("\n")).into_response(),

@@ -139,7 +139,7 @@ impl Server {
                             if let Err(why) =
                                 catch_panic(&served.task, served.serve_connection(stream, peer, guard, closing)).await
                             {
-                                panics::record_panic("", &why);
+                                panics::record_panic("", &why.to_string());
                             }
                         });
                     }
@@ -230,7 +230,7 @@ impl HttpService {
                 Ok(Ok(response)) => response,
                 Ok(Err(never)) => match never {},
                 Err(why) => {
-                    panics::record_panic(&path, &why);
+                    panics::record_panic(&path, &why.to_string());
                     (StatusCode::INTERNAL_SERVER_ERROR, "the request failed: the log has the reason\n").into_response()
                 }
             };

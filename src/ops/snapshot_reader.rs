@@ -449,7 +449,7 @@ impl SnapshotReader {
             if let Ok(store) = self.store.load().as_ref() {
                 store.check_writes().await?;
             }
-            self.whole.queue.check_writes().await
+            self.whole.queue.check_writes().await.map_err(|why| why.to_string())
         };
         tokio::time::timeout(STORE_TIMEOUT, checks).await.unwrap_or(Ok(()))
     }

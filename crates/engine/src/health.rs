@@ -44,8 +44,26 @@ pub struct Trouble {
     pub since_ms: Millis,
 }
 
-const STOPPING: &str = "it is stopping";
-const OPENING: &str = "its services are not open yet";
+/// Reason why a pipeline or a whole process is not live or not ready, in one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FailedCheck {
+    #[error("the loop has not run for {0} ms")]
+    Hanging(Millis),
+    #[error("it is stopping")]
+    Stopping,
+    #[error("its services are not open yet")]
+    Opening,
+    #[error("a service is unavailable: {0}")]
+    Outage(String),
+    /// The loop has ended for good.
+    #[error("it has stopped for good: {0}")]
+    Ended(String),
+    #[error("it has nothing to work on")]
+    Idle,
+    /// Reasons of all pipelines of a process.
+    #[error("{}", .0.join("; "))]
+    Pipelines(Vec<String>),
+}
 
 impl Health {
     /// Creates the health of a process that starts now and whose loop runs at least once per `patience`.
@@ -109,7 +127,7 @@ impl Health {
     pub fn trouble(&self) -> Option<Trouble> {
         match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
             LastContact::Out(trouble) | LastContact::Ended(trouble) => Some(trouble.clone()),
-            LastContact::None => Some(Trouble { why: OPENING.to_owned(), since_ms: self.started_ms }),
+            LastContact::None => Some(Trouble { why: FailedCheck::Opening.to_string(), since_ms: self.started_ms }),
             LastContact::Works => None,
         }
     }
@@ -133,14 +151,10 @@ impl Health {
         self.changed.notified().await;
     }
 
-    /// Checks that the loop runs. The error states how long it has not.
-    pub fn check_live(&self) -> Result<(), String> {
+    /// Checks that the loop runs.
+    pub fn check_live(&self) -> Result<(), FailedCheck> {
         let still = self.started.elapsed_ms() - self.beat.load(Ordering::Relaxed);
-        if still <= millis(self.patience) || self.has_ended() {
-            Ok(())
-        } else {
-            Err(format!("the loop has not run for {still} ms"))
-        }
+        if still <= millis(self.patience) || self.has_ended() { Ok(()) } else { Err(FailedCheck::Hanging(still)) }
     }
 
     #[must_use]
@@ -152,14 +166,14 @@ impl Health {
         self.stop.wait_for_drain().await;
     }
 
-    /// Checks that the services are open, the last contact succeeded, and the process is not stopping. The error is one line.
-    pub fn check_ready(&self) -> Result<(), String> {
+    /// Checks that the services are open, the last contact succeeded, and the process is not stopping.
+    pub fn check_ready(&self) -> Result<(), FailedCheck> {
         match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
-            LastContact::Ended(trouble) => Err(format!("it has stopped for good: {}", trouble.why)),
-            _ if self.stop.is_draining() => Err(STOPPING.to_owned()),
+            LastContact::Ended(trouble) => Err(FailedCheck::Ended(trouble.why.clone())),
+            _ if self.stop.is_draining() => Err(FailedCheck::Stopping),
             LastContact::Works => Ok(()),
-            LastContact::None => Err(OPENING.to_owned()),
-            LastContact::Out(trouble) => Err(format!("a service is unavailable: {}", trouble.why)),
+            LastContact::None => Err(FailedCheck::Opening),
+            LastContact::Out(trouble) => Err(FailedCheck::Outage(trouble.why.clone())),
         }
     }
 }
@@ -182,30 +196,30 @@ impl ProcessHealth {
         Self { pipelines: pipelines.into_iter().collect() }
     }
 
-    /// Checks that every loop runs. The error is one line with each hanging loop; only a restart of the process repairs it.
-    pub fn check_live(&self) -> Result<(), String> {
+    /// Checks that every loop runs. The error names each hanging loop; only a restart of the process repairs it.
+    pub fn check_live(&self) -> Result<(), FailedCheck> {
         let (_, hung) = self.check_each(Health::check_live);
-        if hung.is_empty() { Ok(()) } else { Err(hung.join("; ")) }
+        if hung.is_empty() { Ok(()) } else { Err(FailedCheck::Pipelines(hung)) }
     }
 
     /// Checks that at least one pipeline can work. Returns a line for each pipeline that cannot. The error has the reasons of all.
-    pub fn check_ready(&self) -> Result<Vec<String>, String> {
+    pub fn check_ready(&self) -> Result<Vec<String>, FailedCheck> {
         let (fine, out) = self.check_each(Health::check_ready);
         if fine > 0 {
             return Ok(out);
         }
         // A stop applies to every pipeline that has not ended.
         if self.pipelines.iter().any(|(_, health)| health.is_stopping() && !health.has_ended()) {
-            return Err(STOPPING.to_owned());
+            return Err(FailedCheck::Stopping);
         }
-        Err(if out.is_empty() { "it has nothing to work on".to_owned() } else { out.join("; ") })
+        Err(if out.is_empty() { FailedCheck::Idle } else { FailedCheck::Pipelines(out) })
     }
 
     /// Number of healthy pipelines, and the reasons of the others. Names are added if there are several pipelines.
-    fn check_each(&self, ask: impl Fn(&Health) -> Result<(), String>) -> (usize, Vec<String>) {
+    fn check_each(&self, ask: impl Fn(&Health) -> Result<(), FailedCheck>) -> (usize, Vec<String>) {
         let asked = |(name, health): &(String, Arc<Health>)| {
             let why = ask(health).err()?;
-            Some(if self.pipelines.len() == 1 { why } else { format!("{name}: {why}") })
+            Some(if self.pipelines.len() == 1 { why.to_string() } else { format!("{name}: {why}") })
         };
         let wrong: Vec<String> = self.pipelines.iter().filter_map(asked).collect();
         (self.pipelines.len() - wrong.len(), wrong)
@@ -234,7 +248,7 @@ mod tests {
         }
         health.record_success();
         tokio::time::advance(Duration::from_millis(30_001)).await;
-        assert_eq!(health.check_live().unwrap_err(), "the loop has not run for 30001 ms");
+        assert_eq!(health.check_live().unwrap_err().to_string(), "the loop has not run for 30001 ms");
         health.record_turn();
         assert!(health.check_live().is_ok());
         assert!(Health::default().check_live().is_ok());
@@ -244,17 +258,17 @@ mod tests {
     fn it_is_ready_after_a_good_contact_until_it_stops() {
         let stop = Stop::new();
         let health = Health::new(Duration::from_secs(30), stop.clone());
-        assert!(health.check_ready().unwrap_err().contains("not open yet"));
+        assert!(health.check_ready().unwrap_err().to_string().contains("not open yet"));
         assert!(health.trouble().is_some_and(|trouble| trouble.why.contains("not open yet")), "it cannot work either");
         assert!(health.record_success());
         assert!(!health.record_success());
         assert!(health.check_ready().is_ok());
         assert!(health.record_outage("no route"));
         assert!(!health.record_outage("still no route"));
-        assert_eq!(health.check_ready().unwrap_err(), "a service is unavailable: still no route");
+        assert_eq!(health.check_ready().unwrap_err().to_string(), "a service is unavailable: still no route");
         assert!(health.record_success());
         stop.drain();
-        assert_eq!(health.check_ready().unwrap_err(), "it is stopping");
+        assert_eq!(health.check_ready().unwrap_err().to_string(), "it is stopping");
         assert!(health.check_live().is_ok());
     }
 
@@ -265,7 +279,7 @@ mod tests {
         let (one, other) = (health(), health());
         let both = ProcessHealth::new([("x:update".to_owned(), one.clone()), ("y:update".to_owned(), other.clone())]);
         assert_eq!(
-            both.check_ready().unwrap_err(),
+            both.check_ready().unwrap_err().to_string(),
             "x:update: its services are not open yet; y:update: its services are not open yet"
         );
         one.record_success();
@@ -275,12 +289,12 @@ mod tests {
         one.record_outage("no route");
         assert_eq!(both.check_ready().unwrap(), ["x:update: a service is unavailable: no route"]);
         other.record_outage("HTTP 502");
-        let why = both.check_ready().unwrap_err();
+        let why = both.check_ready().unwrap_err().to_string();
         assert_eq!(why, "x:update: a service is unavailable: no route; y:update: a service is unavailable: HTTP 502");
         assert!(both.check_live().is_ok());
         tokio::time::advance(Duration::from_secs(31)).await;
         one.record_turn();
-        assert_eq!(both.check_live().unwrap_err(), "y:update: the loop has not run for 31000 ms");
+        assert_eq!(both.check_live().unwrap_err().to_string(), "y:update: the loop has not run for 31000 ms");
         other.record_turn();
         one.record_success();
         // A pipeline that can never work leaves the process alive, and ready for the other pipelines.
@@ -291,7 +305,10 @@ mod tests {
         assert_eq!(both.check_ready().unwrap(), ["y:update: it has stopped for good: its token was refused"]);
         assert_eq!(both.check_live(), Ok(()));
         stop.drain();
-        assert_eq!((both.check_ready().unwrap_err(), both.check_live()), ("it is stopping".to_owned(), Ok(())));
+        assert_eq!(
+            (both.check_ready().unwrap_err().to_string(), both.check_live()),
+            ("it is stopping".to_owned(), Ok(()))
+        );
     }
 
     #[tokio::test]
@@ -312,11 +329,11 @@ mod tests {
     fn a_process_with_one_loop_says_what_that_one_says() {
         let health = Arc::<Health>::default();
         let process = ProcessHealth::from(&health);
-        assert_eq!(process.check_ready().unwrap_err(), "its services are not open yet");
+        assert_eq!(process.check_ready().unwrap_err().to_string(), "its services are not open yet");
         health.record_outage("no route");
-        assert_eq!(process.check_ready().unwrap_err(), "a service is unavailable: no route");
+        assert_eq!(process.check_ready().unwrap_err().to_string(), "a service is unavailable: no route");
         health.record_success();
         assert!(process.check_ready().unwrap().is_empty() && process.check_live().is_ok());
-        assert_eq!(ProcessHealth::new([]).check_ready().unwrap_err(), "it has nothing to work on");
+        assert_eq!(ProcessHealth::new([]).check_ready().unwrap_err().to_string(), "it has nothing to work on");
     }
 }

@@ -142,6 +142,11 @@ impl Drop for InFlight<'_> {
     }
 }
 
+/// Message of a handler that can never work, or of a queue whose file is gone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PermanentFailure(pub String);
+
 /// Describes a batch for the list of tasks.
 fn describe(batch: &Batch) -> String {
     let first = batch.jobs.first().map_or("-", |job| job.id.as_str());
@@ -154,18 +159,17 @@ fn is_isolated(batch: &Batch) -> bool {
     matches!(&batch.jobs[..], [job] if job.deliveries > 0)
 }
 
-/// Text of a temporary error, as `Ok`; text of a permanent one, as `Err`.
-fn temporary_message(error: QueueError) -> Result<String, String> {
+/// Text of a temporary error, as `Ok`; a permanent one, as `Err`.
+fn temporary_message(error: QueueError) -> Result<String, PermanentFailure> {
     match error {
-        QueueError::Gone(why) => Err(why),
+        QueueError::Gone(why) => Err(PermanentFailure(why)),
         error => Ok(error.to_string()),
     }
 }
 
 impl Worker {
     /// Works until it is stopped, then settles or releases every claimed job. If it is dropped, the leases run out.
-    /// The error is the message of a handler that can never work, or of a queue whose file is gone.
-    pub async fn run(self) -> Result<(), String> {
+    pub async fn run(self) -> Result<(), PermanentFailure> {
         let worker = Arc::new(self);
         let turn = Arc::new(Mutex::new(ClaimState {
             token: None,
@@ -200,7 +204,7 @@ impl Worker {
                 () = changes.next() => {}
             }
         }
-        fatal.get().map_or(Ok(()), |message| Err(message.clone()))
+        fatal.get().map_or(Ok(()), |failure| Err(failure.clone()))
     }
 
     /// Runs one loop until it must end. After a panic the supervisor restarts it: the lease of its batch runs out with a delivery
@@ -210,17 +214,17 @@ impl Worker {
         turn: &Arc<Mutex<ClaimState>>,
         gate: &InFlightGate,
         running: &AtomicUsize,
-        fatal: &OnceLock<String>,
+        fatal: &OnceLock<PermanentFailure>,
     ) {
         loop {
-            let message = match self.next_work(turn.clone(), gate, running).await {
+            let failure = match self.next_work(turn.clone(), gate, running).await {
                 Ok(Some(work)) => self.process(work, turn.clone(), gate).await,
                 Ok(None) => break,
-                Err(message) => Some(message),
+                Err(failure) => Some(failure),
             };
-            if let Some(message) = message {
+            if let Some(failure) = failure {
                 self.stop.drain();
-                let _ = fatal.set(message); // the first message wins
+                let _ = fatal.set(failure); // the first failure wins
             }
         }
     }
@@ -232,13 +236,13 @@ impl Worker {
         running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
-    /// The next batch; `None` if the loop must end. The error is a message: the process can never work.
+    /// The next batch; `None` if the loop must end.
     async fn next_work(
         &self,
         turn: Arc<Mutex<ClaimState>>,
         gate: &InFlightGate,
         running: &AtomicUsize,
-    ) -> Result<Option<Work>, String> {
+    ) -> Result<Option<Work>, PermanentFailure> {
         task::waits("waits for its turn to claim", None);
         let mut turn = tokio::select! {
             biased;
@@ -387,8 +391,8 @@ impl Worker {
         }
     }
 
-    /// Handles a claimed batch and settles it. Returns a message if the process can never work.
-    async fn process(&self, work: Work, turn: Arc<Mutex<ClaimState>>, gate: &InFlightGate) -> Option<String> {
+    /// Handles a claimed batch and settles it. Returns a failure if the process can never work.
+    async fn process(&self, work: Work, turn: Arc<Mutex<ClaimState>>, gate: &InFlightGate) -> Option<PermanentFailure> {
         let Work { claimed: Claimed { call, batch, lease }, gate_permit, failures, turn: kept } = work;
         let queue = &self.queue;
         let watch = Stopwatch::start();
@@ -450,7 +454,7 @@ impl Worker {
         let mut turn = match (kept, &handled.outlook) {
             (Some(turn), _) => turn,
             (None, Outlook::Outage(_)) => turn.lock_owned().await,
-            (None, Outlook::Stop(message)) => return Some(message.clone()),
+            (None, Outlook::Stop(message)) => return Some(PermanentFailure(message.clone())),
             (None, Outlook::Fine | Outlook::Unchanged) => return None,
         };
         match handled.outlook {
@@ -458,7 +462,7 @@ impl Worker {
             Outlook::Unchanged => {}
             Outlook::Outage(why) if failures == turn.failures => turn.pause = Some(turn.record_failure(&why)),
             Outlook::Outage(why) => tracing::debug!(error = why, "the same outage continues"),
-            Outlook::Stop(message) => return Some(message),
+            Outlook::Stop(message) => return Some(PermanentFailure(message)),
         }
         None
     }

@@ -361,7 +361,7 @@ impl Lifecycle for SqliteStore {
     }
 
     async fn check_writes(&self) -> std::result::Result<(), String> {
-        self.file.check_disk().await
+        self.file.check_disk().await.map_err(|why| why.to_string())
     }
 
     async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewItem]) -> Result<RecordCounts> {

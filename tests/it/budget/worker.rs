@@ -10,7 +10,7 @@ use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Lane, NewJob, Stats};
 use twitter_updater::engine::schedule::ScheduledItem;
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, PermanentFailure, Worker};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::ops::report::plan::RequestFill;
 use twitter_updater::ops::report::status::{Status, render_table};
@@ -40,7 +40,7 @@ struct World {
     budget: Reloadable<Budget>,
     metrics: Arc<Metrics>,
     stop: Stop,
-    working: tokio::task::JoinHandle<Result<(), String>>,
+    working: tokio::task::JoinHandle<Result<(), PermanentFailure>>,
     _folder: tempfile::TempDir,
 }
 

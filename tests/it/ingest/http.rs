@@ -265,7 +265,7 @@ async fn a_service_that_is_out_promises_nothing_and_the_body_is_sent_again() {
     served.world.store.set_down(Some("secret words of the store"));
     let (status, problem) = served.answer(served.post(&*both)).await;
     assert_eq!((status, problem["reason"].as_str()), (503, Some("the store is down: send the whole body again")));
-    assert!(served.health.check_ready().unwrap_err().contains("a service is unavailable"));
+    assert!(served.health.check_ready().unwrap_err().to_string().contains("a service is unavailable"));
     assert_eq!(served.world.queue.stats().await.unwrap().delayed, 0);
 
     served.world.store.set_down(None);

@@ -13,7 +13,7 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::schedule::{Schedule, Schedules};
-use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, PermanentFailure, Worker};
 use twitter_updater::ingest::{LaneChooser, Queued, Rebuild, Starter};
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::pipeline_id::PipelineId;
@@ -253,7 +253,7 @@ impl World {
     }
 
     /// Workers, each as a process has them.
-    pub fn start(self: &Arc<Self>, workers: usize) -> Vec<JoinHandle<Result<(), String>>> {
+    pub fn start(self: &Arc<Self>, workers: usize) -> Vec<JoinHandle<Result<(), PermanentFailure>>> {
         let worker = |n| {
             let accounts = &self.settings.accounts;
             let intervals = Intervals {
@@ -298,7 +298,7 @@ impl World {
         (0..workers).map(|n| tokio::spawn(worker(n).run())).collect()
     }
 
-    pub async fn end(&self, working: Vec<JoinHandle<Result<(), String>>>) {
+    pub async fn end(&self, working: Vec<JoinHandle<Result<(), PermanentFailure>>>) {
         self.stop.drain();
         for worker in working {
             worker.await.unwrap().unwrap();

@@ -227,7 +227,7 @@ async fn a_plan_without_the_endpoint_ends_the_process() {
     let dues = rig.dues(&ids).await;
     rig.api_fails(Fault::Status { status: 403, code: Some(453) });
     rig.work();
-    let message = rig.ended().await.unwrap_err();
+    let message = rig.ended().await.unwrap_err().to_string();
     assert!(message.contains("the API plan of this credential does not include statuses/lookup"), "{message}");
     assert!(rig.stop.is_draining(), "the others of the process are told");
     assert_eq!(rig.dues(&ids).await, dues, "all are given back as they were");

@@ -118,7 +118,7 @@ fn life(
                 stop.sleep(BEAT_EVERY).await;
             }
         }));
-        worker.run().await
+        worker.run().await.map_err(|failure| failure.to_string())
     }
 }
 

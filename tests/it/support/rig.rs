@@ -23,7 +23,7 @@ use twitter_updater::engine::schedule::adaptive::budget::Normaliser;
 use twitter_updater::engine::schedule::adaptive::model::Model;
 use twitter_updater::engine::schedule::adaptive::{Adaptive, Options};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{BatchOutcome, ClaimSettings, Handler, HandlerKind, Worker};
+use twitter_updater::engine::worker::{BatchOutcome, ClaimSettings, Handler, HandlerKind, PermanentFailure, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::account::Role;
 use twitter_updater::model::pipeline_id::PipelineId;
@@ -176,7 +176,7 @@ pub struct Rig {
     pub credentials: Arc<Credentials>,
     pub metrics: Arc<Metrics>,
     pub stop: Stop,
-    worker: Option<JoinHandle<Result<(), String>>>,
+    worker: Option<JoinHandle<Result<(), PermanentFailure>>>,
     _folder: tempfile::TempDir,
 }
 
@@ -444,7 +444,7 @@ impl Rig {
     }
 
     /// Waits for the worker's end and says how it ended. Nothing may be left leased.
-    pub async fn ended(&mut self) -> Result<(), String> {
+    pub async fn ended(&mut self) -> Result<(), PermanentFailure> {
         let worker = self.worker.take().expect("it works");
         let ended = tokio::time::timeout(DEADLINE, worker).await.expect("the worker ends").unwrap();
         assert_eq!(self.queue.stats().await.unwrap().leased, 0, "a worker that ended has nothing");

@@ -16,7 +16,7 @@ use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Place};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, PermanentFailure, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::timelines::counters::PollCounters;
@@ -191,7 +191,7 @@ pub struct Poller {
     pub store: Arc<SqliteStore>,
     pub polls: Arc<PollCounters>,
     pub health: Arc<Health>,
-    run: tokio::task::JoinHandle<Result<(), String>>,
+    run: tokio::task::JoinHandle<Result<(), PermanentFailure>>,
     stop: Stop,
 }
 

@@ -13,7 +13,7 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::Inspection;
-use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, PermanentFailure, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::{Tweet, TweetId};
 use twitter_updater::pipelines::timelines::counters::PollCounters;
@@ -169,7 +169,7 @@ struct World {
     health: Arc<Health>,
     out: Arc<AtomicBool>,
     stop: Stop,
-    run: tokio::task::JoinHandle<Result<(), String>>,
+    run: tokio::task::JoinHandle<Result<(), PermanentFailure>>,
 }
 
 impl World {

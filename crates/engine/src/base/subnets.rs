@@ -12,9 +12,20 @@ struct Network {
     prefix: u32,
 }
 
+/// An invalid entry of a list of networks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidNetwork {
+    #[error("{0:?} is not an IP address or network: write it like 10.0.0.7 or 10.0.0.0/8")]
+    Form(String),
+    #[error("{0:?} contains every address: name the networks one by one")]
+    Everything(String),
+    #[error("{entry:?} has bits after its prefix: write {network}/{prefix}")]
+    BitsAfterPrefix { entry: String, network: IpAddr, prefix: u32 },
+}
+
 impl Subnets {
-    /// Parses a list like `10.0.0.0/8,2001:db8::1`, which may be empty. The error names the invalid entry.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Parses a list like `10.0.0.0/8,2001:db8::1`, which may be empty.
+    pub fn parse(text: &str) -> Result<Self, InvalidNetwork> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
@@ -29,8 +40,8 @@ impl Subnets {
 }
 
 impl Network {
-    fn parse(entry: &str) -> Result<Self, String> {
-        let invalid = || format!("{entry:?} is not an IP address or network: write it like 10.0.0.7 or 10.0.0.0/8");
+    fn parse(entry: &str) -> Result<Self, InvalidNetwork> {
+        let invalid = || InvalidNetwork::Form(entry.to_owned());
         let (address, prefix) = match entry.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (entry, None),
@@ -41,9 +52,9 @@ impl Network {
         let is_number = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
         let prefix: u32 = prefix.parse().ok().filter(|prefix| is_number && *prefix <= bits).ok_or_else(invalid)?;
         match masked(address, prefix) {
-            _ if prefix == 0 => Err(format!("{entry:?} contains every address: name the networks one by one")),
+            _ if prefix == 0 => Err(InvalidNetwork::Everything(entry.to_owned())),
             Some(network) if network != address => {
-                Err(format!("{entry:?} has bits after its prefix: write {network}/{prefix}"))
+                Err(InvalidNetwork::BitsAfterPrefix { entry: entry.to_owned(), network, prefix })
             }
             _ => Ok(Self { address, prefix }),
         }
@@ -98,11 +109,11 @@ mod tests {
         for entry in
             ["10.0.0.0/33", "::/129", "proxy", "10.0.0.0/", "10.0.0.0/+8", "10.0.0.0/8/8", "10.0.0", "", "10.0.0.1:80"]
         {
-            let error = Subnets::parse(&format!("127.0.0.1,{entry}")).unwrap_err();
+            let error = Subnets::parse(&format!("127.0.0.1,{entry}")).unwrap_err().to_string();
             assert!(error.contains(&format!("{entry:?}")), "{error}");
         }
-        assert!(Subnets::parse("0.0.0.0/0").unwrap_err().contains("every address"));
-        assert!(Subnets::parse("10.1.2.3/8").unwrap_err().ends_with("write 10.0.0.0/8"));
+        assert!(Subnets::parse("0.0.0.0/0").unwrap_err().to_string().contains("every address"));
+        assert!(Subnets::parse("10.1.2.3/8").unwrap_err().to_string().ends_with("write 10.0.0.0/8"));
     }
 
     #[test]

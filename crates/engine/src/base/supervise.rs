@@ -85,10 +85,15 @@ fn install_panic_hook() {
     });
 }
 
-/// Runs a future as a part of that task. A panic drops the future and becomes the error: one clause with message and place.
-pub async fn catch_panic<F: Future>(task: &Arc<Task>, future: F) -> Result<F::Output, String> {
+/// Message and place of a panic, as one clause.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Panic(String);
+
+/// Runs a future as a part of that task. A panic drops the future and becomes the error.
+pub async fn catch_panic<F: Future>(task: &Arc<Task>, future: F) -> Result<F::Output, Panic> {
     install_panic_hook();
-    AssertUnwindSafe(scope(task.clone(), future)).catch_unwind().await.map_err(|payload| panic_text(&*payload))
+    AssertUnwindSafe(scope(task.clone(), future)).catch_unwind().await.map_err(|payload| Panic(panic_text(&*payload)))
 }
 
 fn panic_text(payload: &(dyn Any + Send)) -> String {
@@ -247,7 +252,7 @@ mod tests {
             tokio::task::yield_now().await;
             panic!("of a request");
         };
-        let why = catch_panic::<_>(&task, panics).await.map(|(): ()| ()).unwrap_err();
+        let why = catch_panic::<_>(&task, panics).await.map(|(): ()| ()).unwrap_err().to_string();
         assert!(
             why.starts_with("it panicked at crates/engine/src/base/supervise.rs:") && why.ends_with(": of a request"),
             "{why}"

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Due, Lane, Order, QueueError, Result};
+use crate::base::backend::RefusedWrites;
 use crate::base::clock::{Millis, QueueTime, Stopwatch};
 use crate::base::id::check_id;
 
@@ -206,7 +207,7 @@ pub trait Jobs: Send + Sync + std::fmt::Debug {
     async fn check(&self) -> Result<Vec<String>>;
 
     /// Returns an error if the service responds but accepts no writes: a worker without heartbeats looks like one that does not run.
-    async fn check_writes(&self) -> std::result::Result<(), String> {
+    async fn check_writes(&self) -> std::result::Result<(), RefusedWrites> {
         Ok(())
     }
 

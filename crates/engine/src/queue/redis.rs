@@ -21,6 +21,7 @@ use super::{
     PostponeOutcome, PromoteOutcome, QueueError, Result, ScheduleOutcome, SettleOutcome, Verdict, Workers, check_id,
     check_ids, rank,
 };
+use crate::base::backend::RefusedWrites;
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, Steps, script};
 use crate::base::clock::{self, Millis, QueueTime, Stopwatch};
 
@@ -265,10 +266,10 @@ impl Jobs for RedisQueue {
         Ok(findings)
     }
 
-    async fn check_writes(&self) -> std::result::Result<(), String> {
+    async fn check_writes(&self) -> std::result::Result<(), RefusedWrites> {
         match self.register().await {
             Err(QueueError::Unavailable(why)) if WRITE_REFUSAL_CODES.iter().any(|code| why.contains(code)) => {
-                Err(format!("Redis accepts no writes: {why}"))
+                Err(RefusedWrites::Redis(why))
             }
             _ => Ok(()), // a missing response is visible elsewhere, as missing figures
         }

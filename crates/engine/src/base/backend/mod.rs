@@ -4,6 +4,9 @@ pub mod loopback;
 pub mod redis;
 pub mod sqlite;
 
+use std::io;
+use std::path::PathBuf;
+
 /// Error of a call to the queue's service. Each variant is a decision for the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
@@ -19,6 +22,15 @@ pub enum BackendError {
     /// It can never work like this: the server's version or settings, or a bug.
     #[error("{0}")]
     Refused(String),
+}
+
+/// A service that answers, but accepts no writes.
+#[derive(Debug, thiserror::Error)]
+pub enum RefusedWrites {
+    #[error("{} cannot be written: {error}; {remedy}", .path.display())]
+    Disk { path: PathBuf, error: io::Error, remedy: &'static str },
+    #[error("Redis accepts no writes: {0}")]
+    Redis(String),
 }
 
 impl BackendError {

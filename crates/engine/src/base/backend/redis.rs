@@ -16,7 +16,7 @@ use secrecy::ExposeSecret;
 use self::address::Address;
 pub use self::connect::RedisOptions;
 use self::connect::{Connection, Connector};
-pub use self::tls::Tls;
+pub use self::tls::{BadTls, Tls};
 use super::BackendError;
 
 /// For scripts that drain: they run when memory is full.

@@ -26,7 +26,7 @@ use sqlx::{Connection, Either, Executor, Sqlite, SqliteConnection};
 
 pub use self::backlog::BlockedLog;
 pub use self::shared::{SharedFile, Tx};
-use super::BackendError;
+use super::{BackendError, RefusedWrites};
 use crate::base::clock::Stopwatch;
 use crate::base::private_file::{parent_folder, with_suffix};
 
@@ -120,7 +120,7 @@ const PROBE_BYTES: usize = 4 * PAGE_BYTES as usize;
 ///
 /// # Errors
 /// The disk is full, over its quota, read-only, or broken. Missing rights are no error: another user may have them.
-pub async fn check_disk(path: &Path) -> Result<(), String> {
+pub async fn check_disk(path: &Path) -> Result<(), RefusedWrites> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
@@ -137,7 +137,7 @@ pub async fn check_disk(path: &Path) -> Result<(), String> {
         _ if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => "replace the disk",
         _ => return Ok(()),
     };
-    Err(format!("{} cannot be written: {error}; {remedy}", path.display()))
+    Err(RefusedWrites::Disk { path: path.to_owned(), error, remedy })
 }
 
 /// Creates a missing file with access for its owner only, since it holds personal data; SQLite gives its `-wal` and `-shm` the same

@@ -15,6 +15,7 @@ use super::{
     Adoption, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order,
     PostponeOutcome, PromoteOutcome, Result, ScheduleOutcome, SettleOutcome, Verdict, Workers,
 };
+use crate::base::backend::RefusedWrites;
 use crate::base::backend::sqlite::{self, SharedFile, Statements, Tx};
 use crate::base::clock::{self, Millis, Stopwatch};
 
@@ -196,7 +197,7 @@ impl Jobs for EmbeddedQueue {
         Ok(vec![format!("embedded queue in one file, SQLite {version}, each save and settle flushed to disk")])
     }
 
-    async fn check_writes(&self) -> std::result::Result<(), String> {
+    async fn check_writes(&self) -> std::result::Result<(), RefusedWrites> {
         self.file.check_disk().await
     }
 

@@ -30,6 +30,7 @@ use super::{
     BUSY, FileFault, FileIdentity, INPUT_OUTPUT, check_disk, check_not_foreign, code, connect, create_private, options,
     pool, read_only_options,
 };
+use crate::base::backend::RefusedWrites;
 use crate::base::clock::Stopwatch;
 use crate::base::private_file::{check_planted, with_suffix};
 
@@ -283,7 +284,7 @@ impl SharedFile {
         self.connections.patience
     }
 
-    pub async fn check_disk(&self) -> Result<(), String> {
+    pub async fn check_disk(&self) -> Result<(), RefusedWrites> {
         check_disk(&self.file.path).await
     }
 
