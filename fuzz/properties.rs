@@ -112,7 +112,7 @@ pub fn enqueue_line(file: &[u8], chunk: usize) {
                 Ok(tweet) => {
                     let date = TweetId::date_of(&tweet.id);
                     assert!(tweet.content.is_none() || date.is_ok(), "a tweet with an id that is none: {tweet:?}");
-                    date.err().iter().for_each(|why| is_about_a_tweet(why));
+                    date.err().iter().for_each(|why| is_about_a_tweet(&why.to_string()));
                 }
                 Err(why) => is_about_a_tweet(&why),
             }

@@ -23,6 +23,7 @@ use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::{EnqueueError, EnqueueOptions, Queued, Starter, StarterError, Summary, enqueue};
 use twitter_updater::model::post::{Ingested, SECONDS_BELOW};
 use twitter_updater::model::post::{ItemState, Metrics, Tweet, TweetId};
+use twitter_updater::providers::unreadable::UnreadableObject;
 use twitter_updater::store::{Lifecycle, Posts, StoreError, Way};
 
 use crate::support::claim;
@@ -99,13 +100,13 @@ fn id(sequence: u32) -> String {
 }
 
 /// A small reader of JSON tweets: `id_str` or `id`, `created_at` as a number, `text`.
-fn parse(raw: &str) -> Result<Tweet, String> {
-    let json: serde_json::Value = serde_json::from_str(raw).map_err(|why| format!("not a JSON object: {why}"))?;
+fn parse(raw: &str) -> Result<Tweet, UnreadableObject> {
+    let json: serde_json::Value = serde_json::from_str(raw).map_err(|_| UnreadableObject::Not("a JSON object"))?;
     let text = |field: &str| json[field].as_str().map(str::to_owned);
     let id = text("id_str").or_else(|| text("id")).or_else(|| json["id"].as_u64().map(|id| id.to_string()));
     let date = json["created_at"].as_i64();
     Ok(Tweet {
-        id: id.ok_or("it has no id_str and no id")?,
+        id: id.ok_or(UnreadableObject::Missing("id_str and no id"))?,
         created_at: date.map(|date| if date < SECONDS_BELOW { date * 1000 } else { date }),
         text: text("text"),
         author_id: None,

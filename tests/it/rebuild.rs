@@ -150,7 +150,7 @@ impl World {
     }
 
     fn starter(&self) -> Starter {
-        let parse = |_: &str| Err("no JSON here".to_owned());
+        let parse = |_: &str| Err(UnreadableObject::NotAccepted);
         let ages = self.rebuild.lanes.schedule.clone();
         Starter::new(self.queue.clone(), Some(self.store.clone()), ages, Arc::new(TweetId::date_of), parse)
     }

@@ -22,6 +22,7 @@ use engine::queue::Queue;
 use engine::quota::Credential;
 use networks::model::pipeline_id::PipelineId;
 use networks::model::provider::Provider;
+use networks::providers::http::ClientError;
 use networks::providers::source::Source;
 use networks::providers::stream::Stream;
 use networks::providers::x_v2::stream::SearchStream;
@@ -58,7 +59,7 @@ fn unopened_stream(settings: &Settings, name: &str, stream: &StreamSettings) -> 
     let (account, fills) = (credential.name.clone(), stream.fills.clone());
     let x_fields = settings.x_fields()?;
     // A separate client: closing a stuck connection closes all requests on it.
-    let stream = open_api(settings, &provider, |http, api| -> Result<Arc<dyn Stream>, String> {
+    let stream = open_api(settings, &provider, |http, api| -> Result<Arc<dyn Stream>, ClientError> {
         Ok(match stream.provider {
             StreamProvider::X => Arc::new(SearchStream::new(http, api, &x_fields, credential)?),
         })

@@ -279,7 +279,7 @@ impl DeadItems {
         match (act, state) {
             (_, None) if item.places.is_empty() => ActionOutcome::Refused(match (self.lanes.id_date)(item.id) {
                 Ok(_) => "neither the queue nor the store has it".to_owned(),
-                Err(why) => why,
+                Err(why) => why.to_string(),
             }),
             (DeadAction::Retry, Some(ItemState::Ended)) => {
                 ActionOutcome::Refused("its tracking has ended; enqueue it to track it again".to_owned())

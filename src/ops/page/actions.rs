@@ -198,7 +198,7 @@ impl Page {
         let decide = async |dead: &DeadItems| {
             let DeadItems { queue, store, lanes } = dead.clone();
             let namespace = queue.namespace().to_owned();
-            let only_ids = |_: &str| Err("only ids can be enqueued here".to_owned());
+            let only_ids = |_: &str| Err(networks::providers::unreadable::UnreadableObject::NotAccepted);
             let starter = Starter::new(queue, Some(store.clone()), lanes.schedule, lanes.id_date, only_ids);
             let by_hand =
                 ManualDecisions { namespace, store, communities, starter: starter.with_way(Way::new("by_hand")) };

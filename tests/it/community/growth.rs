@@ -20,6 +20,7 @@ use twitter_updater::pipelines::community::manual_decisions::ManualDecisions;
 use twitter_updater::pipelines::community::network_namespaces;
 use twitter_updater::pipelines::community::schedule::JudgementSchedule;
 use twitter_updater::pipelines::refresh::{AccountEvidence, Arrival, FanOutTarget, Mention, Receiver};
+use twitter_updater::providers::unreadable::UnreadableObject;
 use twitter_updater::store::{Communities, Lifecycle, SqliteStore};
 
 const NAME: &str = "lisboa";
@@ -78,7 +79,7 @@ async fn of_a_list_a_community_takes_its_newest_members_and_not_those_of_each_pa
     };
     let queue = Arc::new(EmbeddedQueue::open(&folder.path().join("jobs.db"), NAMESPACE, PATIENCE).await.unwrap());
     let schedule = Reloadable::new(JudgementSchedule { interval: PATIENCE });
-    let ids_only = |_: &str| Err("ids only".to_owned());
+    let ids_only = |_: &str| Err(UnreadableObject::NotAccepted);
     let starter = Starter::new(queue, Some(store.clone()), schedule, Arc::new(|_| Ok(None)), ids_only);
     for (listed_before, members) in [(0, ["101", "102"]), (2, ["103", "104"]), (4, ["105", "106"])] {
         let followers = members.map(str::to_owned).to_vec();
@@ -100,7 +101,7 @@ async fn growing(store: &Arc<SqliteStore>, queue: &std::path::Path) -> GrowthTas
     let settings = Arc::new(settings);
     let queue = Arc::new(EmbeddedQueue::open(queue, NAMESPACE, PATIENCE).await.unwrap());
     let schedule = Reloadable::new(JudgementSchedule { interval: PATIENCE });
-    let ids_only = |_: &str| Err("ids only".to_owned());
+    let ids_only = |_: &str| Err(UnreadableObject::NotAccepted);
     let starter = Starter::new(queue, Some(store.clone()), schedule, Arc::new(|_| Ok(None)), ids_only);
     let collecting = Collector {
         namespace: NAMESPACE.to_owned(),

@@ -16,6 +16,7 @@ use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::community::collector::{Collector, WantedCollection};
 use twitter_updater::pipelines::community::schedule::JudgementSchedule;
 use twitter_updater::pipelines::visits::follow::{Follower, PartQueue};
+use twitter_updater::providers::unreadable::UnreadableObject;
 use twitter_updater::store::{Communities, FollowList, FollowMark, FollowedAccount, HandDecision, Part, StoreError};
 
 use crate::support::visits::VISITS;
@@ -114,7 +115,7 @@ async fn taken_over(backends: Backends) {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(backends, folder.path(), "http://127.0.0.1:9").await;
     let (own, queue) = ([COMMUNITY.to_owned()], world.queue_of(folder.path(), VISITS).await);
-    let ids_only = |_: &str| Err("ids only".to_owned());
+    let ids_only = |_: &str| Err(UnreadableObject::NotAccepted);
     let schedule = Reloadable::new(JudgementSchedule { interval: PATIENCE });
     let starter = Starter::new(queue.clone(), Some(world.store.clone()), schedule, Arc::new(|_| Ok(None)), ids_only);
     let person = Follower {

@@ -219,7 +219,7 @@ async fn a_body_of_which_nothing_can_be_used_is_refused_with_its_place() {
         (b"{\"id\":", 0, "not JSON"),
         (b"[\"1460323737035677698\", {\"id\":", 1, "not JSON, at line 1"),
         (b"\n\nhello\n", 2, "not a digit"),
-        (b"{\"text\":\"no id\"}", 0, "it has no id_str and no id"),
+        (b"{\"text\":\"no id\"}", 0, "no id_str and no id"),
         (b"[null]", 0, "neither a tweet object nor an id"),
         (b"\x1f\x8b\x08\x00", 0, "gzip"),
         (b"20\n21\n", 0, "created_at is needed"),

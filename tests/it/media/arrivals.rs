@@ -13,6 +13,7 @@ use twitter_updater::model::post::{ItemState, Tweet};
 use twitter_updater::pipelines::media::media_receiver::MediaReceiver;
 use twitter_updater::pipelines::media::schedule::FreshFirstSchedule;
 use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver};
+use twitter_updater::providers::unreadable::UnreadableObject;
 use twitter_updater::store::{FetchAttempt, Finding, MediaStore, Observation, Posts, Way};
 
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -38,7 +39,7 @@ async fn what_an_edit_brings_and_what_a_post_showed_before_media_were_collected_
     let schedule = Arc::new(FreshFirstSchedule { first_delay: Duration::from_secs(60) }) as Arc<dyn Schedule>;
     let schedules: Arc<dyn Schedules> = Reloadable::new(schedule).into();
     let starter = Starter::new(queue.clone(), Some(store.clone()), schedules, Arc::new(|_: &str| Ok(None)), |_| {
-        Err("ids only".to_owned())
+        Err(UnreadableObject::NotAccepted)
     })
     .with_way(Way::new("fan_out"));
     let arrivals = MediaReceiver { namespace: NS.to_owned(), store: store.clone() };

@@ -17,7 +17,7 @@ use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, PermanentFailu
 use twitter_updater::ingest::{LaneChooser, Queued, Rebuild, Starter};
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::pipeline_id::PipelineId;
-use twitter_updater::model::post::Ingested;
+use twitter_updater::model::post::{BadId, Ingested};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::kind::{Intake, PipelineKind};
 use twitter_updater::pipelines::profiles::profile_receiver::ProfileReceiver;
@@ -145,7 +145,7 @@ impl Lookup<Account> for World {
         CAPABILITIES
     }
 
-    fn created_at(&self, _: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, _: &str) -> Result<Option<Millis>, BadId> {
         Ok(None)
     }
 

@@ -154,7 +154,7 @@ async fn the_registry_states_what_a_lookup_takes() {
     assert_eq!(date_of(Provider::TwitterV1)("759251"), Ok(None), "handed out in sequence");
     // The instance heard of it then; it may be older.
     assert_eq!(date_of(Provider::Mastodon)("109314659264330175"), Ok(None));
-    assert!(date_of(Provider::Bluesky)("bsky.app").unwrap_err().contains("write the DID"));
+    assert!(date_of(Provider::Bluesky)("bsky.app").unwrap_err().to_string().contains("write the DID"));
 }
 
 #[tokio::test]

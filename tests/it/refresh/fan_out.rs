@@ -17,6 +17,7 @@ use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::media::schedule::FreshFirstSchedule;
 use twitter_updater::pipelines::refresh::{Arrival, FanOutTarget, Mention, Mentions, Receiver, apply_to_targets};
+use twitter_updater::providers::unreadable::UnreadableObject;
 use twitter_updater::store::Way;
 
 use crate::support::accounts_of_posts::PROFILES;
@@ -202,7 +203,7 @@ async fn an_arrival_reaches_the_pipelines_that_take_it_and_no_other() {
         let queue = Arc::new(MemoryQueue::new(&id.to_string(), ServiceClock::starting_at(NOW), Rules::default()));
         let schedule = Arc::new(FreshFirstSchedule { first_delay: Duration::from_secs(60) }) as Arc<dyn Schedule>;
         let schedules: Arc<dyn Schedules> = Reloadable::new(schedule).into();
-        let ids_only = |_: &str| Err("ids only".to_owned());
+        let ids_only = |_: &str| Err(UnreadableObject::NotAccepted);
         let starter =
             Starter::new(queue.clone(), Some(store.clone()), schedules, Arc::new(|_: &str| Ok(None)), ids_only);
         (FanOutTarget::new(id, starter.with_way(Way::new("fan_out")), receiver), queue)

@@ -11,7 +11,7 @@ use twitter_updater::engine::queue::{
     RecordedError, RowRange, Sample, ScheduleOutcome, SettleOutcome, Stats, Verdict, Workers,
 };
 use twitter_updater::model::account::{Account, AccountCounts};
-use twitter_updater::model::post::Tweet;
+use twitter_updater::model::post::{BadId, Tweet};
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError, Outcome};
 use twitter_updater::quota::{
     Budget, CallRecord, ChargedReads, CountedReads, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period,
@@ -491,7 +491,7 @@ impl<T: Scripted> Lookup<T> for LinkedLookup {
         capabilities()
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         Provider::created_at(id)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::Millis;
 use twitter_updater::base::random;
-use twitter_updater::model::post::{Metrics, Tweet, TweetId};
+use twitter_updater::model::post::{BadId, Metrics, Tweet, TweetId};
 use twitter_updater::providers::lookup::UnsolicitedObjects;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota};
 
@@ -140,8 +140,8 @@ impl Provider {
         Arc::new(Self { clock, log, tweets: Mutex::default(), inner: Mutex::new(inner), calls_per_window })
     }
 
-    pub fn created_at(id: &str) -> Result<Option<Millis>, String> {
-        TweetId::parse(id).map(TweetId::created_at).map_err(|why| why.to_string())
+    pub fn created_at(id: &str) -> Result<Option<Millis>, BadId> {
+        TweetId::date_of(id)
     }
 
     pub fn now(&self) -> Millis {

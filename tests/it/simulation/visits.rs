@@ -22,6 +22,7 @@ use twitter_updater::providers::lookup::{LookupError, Outcome};
 use twitter_updater::providers::since::{IdLayout, Reading};
 use twitter_updater::providers::source::{Source, SourceKeys};
 use twitter_updater::providers::timeline::{NextPage, Page, Post, Rules, Timeline, TimelineRequest};
+use twitter_updater::providers::unreadable::UnreadableObject;
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
     FollowList, FollowedAccount, Lifecycle, Part, Positions, SavedPage, SavedSource, SourceGap, SourceRow,
@@ -145,7 +146,7 @@ impl Linked {
         let queue = LinkedQueue { way: self.way.clone(), queue: self.world.found.posts.clone() };
         let store = LinkedStore { way: self.way.clone(), store: self.world.store.clone() };
         let ages: Arc<dyn Schedules> = Reloadable::new(self.world.setup.ages.clone()).into();
-        let ids_only = |_: &str| Err("ids alone are put in".to_owned());
+        let ids_only = |_: &str| Err(UnreadableObject::NotAccepted);
         Starter::new(Arc::new(queue), Some(Arc::new(store)), ages, Arc::new(Provider::created_at), ids_only)
     }
 }

@@ -22,6 +22,7 @@ use twitter_updater::pipelines::media::schedule::FreshFirstSchedule;
 use twitter_updater::pipelines::profiles::schedule::{Intervals, SilenceSchedule};
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::pipelines::relations::schedule::VisitSchedule;
+use twitter_updater::providers::unreadable::UnreadableObject;
 use twitter_updater::store::{self, Lifecycle, NewItem, StoreError};
 
 use crate::support::memory_ledger::MemoryLedger;
@@ -244,7 +245,7 @@ impl World {
     /// A starter at the end of that way.
     pub fn starter(&self, way: &Arc<Way>) -> Starter {
         let Rebuild { queue, store, lanes, .. } = self.refresh(way).rebuild;
-        Starter::new(queue, Some(store), lanes.schedule, lanes.id_date, |_| Err("ids alone are put in".to_owned()))
+        Starter::new(queue, Some(store), lanes.schedule, lanes.id_date, |_| Err(UnreadableObject::NotAccepted))
     }
 
     /// Records and schedules, again and again until both are done, as a starter does.

@@ -14,7 +14,7 @@ use twitter_updater::engine::queue::{
     Job, Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, PostponeOutcome, PromoteOutcome, Queue, QueueError,
     RecordedError, RowRange, Sample, ScheduleOutcome, SettleOutcome, Stats, Verdict, Workers,
 };
-use twitter_updater::model::post::ItemState;
+use twitter_updater::model::post::{BadId, ItemState};
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
@@ -510,7 +510,7 @@ impl Lookup for JournalledLookup {
         Capabilities { batch_limit: capabilities.batch_limit.min(self.batch_limit), ..capabilities }
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         self.inner.created_at(id)
     }
 

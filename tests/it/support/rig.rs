@@ -38,6 +38,7 @@ use twitter_updater::pipelines::refresh::{
 use twitter_updater::providers::http::HttpOptions;
 use twitter_updater::providers::registry;
 use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
+use twitter_updater::providers::unreadable::UnreadableObject;
 use twitter_updater::quota::{
     AcquireOutcome, AppToken, CallRecord, Credential, CredentialKind, Credentials, EmbeddedLedger, Ledger, Pacing,
     Permit, RedisLedger, Window,
@@ -240,7 +241,7 @@ impl Rig {
         let profiles = Profiles.schedule(&accounts, &Settings::load_with(&[], None, &[]).unwrap());
         let target = |authors: &Arc<dyn Queue>| {
             let queue = JournalledQueue { inner: authors.clone(), journal: journal.clone() };
-            let ids_only = |_: &str| Err("ids only".to_owned());
+            let ids_only = |_: &str| Err(UnreadableObject::NotAccepted);
             let schedules: Arc<dyn Schedules> = Reloadable::new(profiles.clone()).into();
             let starter =
                 Starter::new(Arc::new(queue), Some(store.clone()), schedules, Arc::new(|_| Ok(None)), ids_only);

@@ -63,7 +63,7 @@ pub struct Shelf {
 impl Shelf {
     pub fn of(opening: &OpenContext, endpoint: &'static str) -> Result<Arc<Self>> {
         let (_, address) = opening.settings.api(&opening.id.provider)?;
-        let http = HttpClient::new(&HttpOptions::default()).map_err(BadConfig)?;
+        let http = HttpClient::new(&HttpOptions::default()).map_err(|why| BadConfig(why.to_string()))?;
         Ok(Arc::new(Self { http, address: address.trim_end_matches('/').to_owned(), endpoint }))
     }
 }
@@ -74,7 +74,7 @@ impl Lookup<Thing> for Shelf {
         capabilities(self.endpoint)
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         date_of(id)
     }
 
@@ -174,7 +174,7 @@ impl PipelineKind for Things {
 }
 
 /// A thing's number says nothing of its age.
-pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+pub fn date_of(id: &str) -> Result<Option<Millis>, BadId> {
     let is_number = !id.is_empty() && id.chars().all(|c| c.is_ascii_digit());
-    if is_number { Ok(None) } else { Err("the id is no thing's: digits alone".to_owned()) }
+    if is_number { Ok(None) } else { Err(BadId::Form("the id is no thing's: digits alone")) }
 }

@@ -200,7 +200,7 @@ impl SourceSettings {
             let within = own.map_or(Ok(()), |own| check_source_duration(&format!("poll.{key}"), own));
             within.map_err(|why| format!(".{key}{why}"))?;
         }
-        (source_kinds(&self.provider).check)(&self.provider, &self.source_keys())
+        (source_kinds(&self.provider).check)(&self.provider, &self.source_keys()).map_err(|why| why.to_string())
     }
 }
 

@@ -134,6 +134,7 @@ fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
 /// Reads one array element: an id as text or number, or a handle or an address as text.
 fn read_account(text: &str, read: ReadAccountRef) -> Result<AccountRef, String> {
     let no_account = || "neither an id nor a handle nor an address of an account".to_owned();
+    let read = |text: &str| read(text).map_err(|why| why.to_string());
     match text.as_bytes().first() {
         Some(b'"') => {
             let text: String = serde_json::from_str(text).map_err(|_| no_account())?;
@@ -153,10 +154,11 @@ fn not_a_tweet() -> String {
 mod tests {
     use super::*;
     use networks::model::post::Tweet;
+    use networks::providers::unreadable::UnreadableObject;
 
     /// Returns a tweet whose id is the whole text, so a test sees which text was cut out.
-    fn parse(raw: &str) -> Result<Tweet, String> {
-        serde_json::from_str::<serde_json::Value>(raw).map_err(|_| "not JSON".to_owned())?;
+    fn parse(raw: &str) -> Result<Tweet, UnreadableObject> {
+        serde_json::from_str::<serde_json::Value>(raw).map_err(|_| UnreadableObject::Not("JSON"))?;
         Ok(Tweet { id: raw.to_owned(), raw: raw.to_owned(), ..Tweet::default() })
     }
 

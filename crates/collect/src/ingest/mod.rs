@@ -57,9 +57,7 @@ use engine::base::clock::{self, Millis, Stopwatch};
 use engine::base::failpoint;
 use engine::queue::{Incoming, NewJob, Queue, QueueError, ScheduleOutcome, check_id};
 use engine::schedule::{ScheduledItem, Schedules};
-use networks::model::post::ItemState;
-use networks::model::post::SECONDS_BELOW;
-use networks::model::post::{Ingested, Tweet};
+use networks::model::post::{BadId, Ingested, ItemState, SECONDS_BELOW, Tweet};
 use networks::providers::registry::Parse;
 use store::{NewItem, ONCE, Standing, Store, StoreError, Way};
 
@@ -69,7 +67,7 @@ const MOST_HANDLES: u32 = 100_000;
 
 /// Reads the creation date from an id, ms since the epoch: `None` if this form of id contains no date. The error, one
 /// clause, means that the text is not an id of the provider.
-pub type IdDate = Arc<dyn Fn(&str) -> Result<Option<Millis>, String> + Send + Sync>;
+pub type IdDate = Arc<dyn Fn(&str) -> Result<Option<Millis>, BadId> + Send + Sync>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Queued {
@@ -354,7 +352,7 @@ impl Starter {
     }
 
     fn creation_date(&self, tweet: &Ingested, is_needed: bool, now: Millis) -> Result<Option<Millis>, String> {
-        let by_id = (self.id_date)(&tweet.id)?;
+        let by_id = (self.id_date)(&tweet.id).map_err(|why| why.to_string())?;
         check_id(&tweet.id)?; // the queue's rule for ids of any provider
         let Some(created_at) = tweet.created_at.or(by_id) else {
             return if is_needed { Err(NO_DATE.to_owned()) } else { Ok(None) };

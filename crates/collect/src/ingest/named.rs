@@ -111,7 +111,7 @@ impl<R: AsyncBufRead + Unpin> AccountReader<R> {
                 (_, Some(why), _) => Err(why.clone()),
                 (_, None, Some(table)) => {
                     let Some(row) = table.add(number, line.bytes) else { continue };
-                    let named = row.id.and_then(|id| (self.read)(&id_of(&id)));
+                    let named = row.id.and_then(|id| (self.read)(&id_of(&id)).map_err(|why| why.to_string()));
                     return Ok(Some(AccountLine { line: row.line, named }));
                 }
                 (Ok(text), None, None) if is_first && is_header(text) => {
@@ -120,7 +120,7 @@ impl<R: AsyncBufRead + Unpin> AccountReader<R> {
                     self.table = separator(text).map(|separator| Table::of_first_column(line.bytes, separator));
                     Err(HEADER_LINE.to_owned())
                 }
-                (Ok(text), None, None) => (self.read)(&id_of(text)),
+                (Ok(text), None, None) => (self.read)(&id_of(text)).map_err(|why| why.to_string()),
             };
             if is_first && self.table.is_some() {
                 self.lines.read_rows();
@@ -131,7 +131,7 @@ impl<R: AsyncBufRead + Unpin> AccountReader<R> {
 
     fn take_unclosed_row(&mut self) -> Option<AccountLine> {
         let Row { line, id } = self.table.as_mut()?.end()?;
-        Some(AccountLine { line, named: id.and_then(|id| (self.read)(&id)) })
+        Some(AccountLine { line, named: id.and_then(|id| (self.read)(&id).map_err(|why| why.to_string())) })
     }
 }
 

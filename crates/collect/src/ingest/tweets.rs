@@ -176,7 +176,7 @@ pub(super) fn read_entry(text: &str, parse: Parse) -> ReadEntry {
         if is_account(text) {
             return ReadEntry::One(Err(AN_ACCOUNT.to_owned()));
         }
-        let tweet = parse(text).map(Ingested::from);
+        let tweet = parse(text).map(Ingested::from).map_err(|why| why.to_string());
         // A valid post is not searched for other posts.
         let page = if tweet.is_err() { read_page(text, parse) } else { None };
         return page.map_or(ReadEntry::One(tweet), ReadEntry::Page);
@@ -230,7 +230,8 @@ struct Meta {
 
 /// Returns the posts in an object's `data`; `None` if it has none and does not report an empty result.
 fn read_page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
-    let post = |raw: &str| if is_account(raw) { Err(AN_ACCOUNT.to_owned()) } else { parse(raw).map(Ingested::from) };
+    let parse = |raw: &str| parse(raw).map(Ingested::from).map_err(|why| why.to_string());
+    let post = |raw: &str| if is_account(raw) { Err(AN_ACCOUNT.to_owned()) } else { parse(raw) };
     let Envelope { tweet, data, meta } = serde_json::from_str(text).ok()?;
     if let Some(tweet) = tweet {
         return Some(vec![post(tweet.get()).map_err(|why| format!("its tweet: {why}"))]);
@@ -280,6 +281,7 @@ fn hint(text: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use networks::providers::unreadable::UnreadableObject;
 
     #[test]
     fn ids_come_bare_or_quoted() {
@@ -301,7 +303,7 @@ mod tests {
             r#"{"did":"did:plc:a","handle":"ann.example","displayName":"Ann"}"#,
             r#"{"data":[{"id":"12","name":"Jack","username":"jack"}]}"#,
         ] {
-            let none = |_: &str| Err("no post".to_owned());
+            let none = |_: &str| Err(UnreadableObject::Missing("post"));
             let read = match read_entry(account, none) {
                 ReadEntry::One(post) => post,
                 ReadEntry::Page(mut posts) => posts.remove(0),
@@ -348,7 +350,7 @@ mod tests {
         let archive = "window.YTD.tweets.part0 = [\n  {\n    \"tweet\" : { \"id_str\" : \"20\" }\n  },\n  {\"tweet\":{\"id_str\":\"21\"}}\n]";
         let parse = |text: &str| match serde_json::from_str::<serde_json::Value>(text).unwrap()["id_str"].as_str() {
             Some(id) => Ok(networks::model::post::Tweet { id: id.to_owned(), ..Default::default() }),
-            None => Err("no id".to_owned()),
+            None => Err(UnreadableObject::Missing("id")),
         };
         let mut tweets = PostReader::new(archive.as_bytes(), parse);
         let mut ids = Vec::new();

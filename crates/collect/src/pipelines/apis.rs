@@ -14,7 +14,7 @@ use networks::model::post::Tweet;
 use networks::model::provider::Provider;
 use networks::providers::bluesky::{self, Bluesky, BlueskyOptions};
 use networks::providers::handles::Handles;
-use networks::providers::http::{HttpClient, HttpOptions};
+use networks::providers::http::{ClientError, HttpClient, HttpOptions};
 use networks::providers::lookup::{Api, Lookup, LookupError};
 use networks::providers::mastodon::{self, Calls, Mastodon, MastodonOptions};
 use networks::providers::registry;
@@ -37,7 +37,7 @@ fn http_options(settings: &Settings) -> Result<HttpOptions, BadConfig> {
 pub fn open_api<T>(
     settings: &Settings,
     provider: &Provider,
-    open: impl FnOnce(HttpClient, &str) -> Result<T, String>,
+    open: impl FnOnce(HttpClient, &str) -> Result<T, ClientError>,
 ) -> Result<T> {
     let (setting, address) = settings.api(provider)?;
     let opened = HttpClient::new(&http_options(settings)?).and_then(|http| open(http, address));

@@ -31,6 +31,7 @@ use networks::model::pipeline_id::PipelineId;
 use networks::model::provider::Provider;
 use networks::providers::lookup::{Capabilities, Lookup};
 use networks::providers::registry::{self, Parse};
+use networks::providers::unreadable::UnreadableObject;
 use store::Database;
 use store::export::{self, Table};
 
@@ -76,7 +77,7 @@ impl Intake {
     /// Only ids come in.
     #[must_use]
     pub fn ids(id_date: IdDate) -> Self {
-        Self { id_date, parse: |_| Err("only ids can be put in here".to_owned()) }
+        Self { id_date, parse: |_| Err(UnreadableObject::NotAccepted) }
     }
 
     /// Only ids of accounts come in, and an account has no age.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::words::UnknownWord;
 use engine::base::activity::Activity;
 use engine::base::clock::Millis;
 
@@ -184,13 +185,13 @@ impl AccountState {
 }
 
 impl FromStr for AccountState {
-    type Err = String;
+    type Err = UnknownWord;
 
-    fn from_str(word: &str) -> Result<Self, String> {
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
         let named = Self::ALL.into_iter().find(|state| state.as_str() == word);
         named.ok_or_else(|| {
             let known = Self::ALL.map(Self::as_str).join(", ");
-            format!("{word:?} is not a state of an account; there are {known}")
+            UnknownWord::new(word, format!("not a state of an account; there are {known}"))
         })
     }
 }
@@ -239,7 +240,7 @@ mod tests {
         for state in AccountState::ALL {
             assert_eq!(state.to_string().parse(), Ok(state));
         }
-        let error = "away".parse::<AccountState>().unwrap_err();
+        let error = "away".parse::<AccountState>().unwrap_err().to_string();
         assert!(error.ends_with("there are live, protected, suspended, deactivated, deleted, unknown"), "{error}");
     }
 

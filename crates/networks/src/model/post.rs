@@ -21,6 +21,7 @@ const FIRST_SNOWFLAKE: u64 = 29_700_859_248;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TweetId(u64);
 
+/// Reason why a text is no id of its network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadId {
     #[error("the id is empty")]
@@ -39,6 +40,9 @@ pub enum BadId {
     LeadingZero,
     #[error("the id is larger than an id can be (2^63 - 1)")]
     TooLarge,
+    /// Not of the form of Mastodon or Bluesky, or an impossible date in the id.
+    #[error("{0}")]
+    Form(&'static str),
 }
 
 impl TweetId {
@@ -70,8 +74,8 @@ impl TweetId {
     }
 
     /// [`TweetId::created_at`] of an id in its text form.
-    pub fn date_of(text: &str) -> Result<Option<Millis>, String> {
-        Self::parse(text).map(Self::created_at).map_err(|why| why.to_string())
+    pub fn date_of(text: &str) -> Result<Option<Millis>, BadId> {
+        Self::parse(text).map(Self::created_at)
     }
 
     /// Creation time, ms since the epoch, read from the id itself. `None` for sequential ids, which are older than Snowflake

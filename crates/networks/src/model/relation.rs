@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::words::UnknownWord;
+
 /// A list of an account: its followers, or the accounts that it follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -26,11 +28,11 @@ impl ListKind {
 }
 
 impl FromStr for ListKind {
-    type Err = String;
+    type Err = UnknownWord;
 
-    fn from_str(word: &str) -> Result<Self, String> {
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
         let named = Self::ALL.into_iter().find(|side| side.as_str() == word);
-        named.ok_or_else(|| format!("{word:?} is not a list of an account: write followers or friends"))
+        named.ok_or_else(|| UnknownWord::new(word, "not a list of an account: write followers or friends"))
     }
 }
 
@@ -66,11 +68,11 @@ impl PartialReason {
 }
 
 impl FromStr for PartialReason {
-    type Err = String;
+    type Err = UnknownWord;
 
-    fn from_str(word: &str) -> Result<Self, String> {
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
         let named = Self::ALL.into_iter().find(|reason| reason.as_str() == word);
-        named.ok_or_else(|| format!("{word:?} is not a reason for a partial list: write remote, hidden or unlinked"))
+        named.ok_or_else(|| UnknownWord::new(word, "not a reason for a partial list: write remote, hidden or unlinked"))
     }
 }
 
@@ -92,7 +94,7 @@ mod tests {
         for reason in PartialReason::ALL {
             assert_eq!(reason.to_string().parse(), Ok(reason));
         }
-        assert!("following".parse::<ListKind>().unwrap_err().ends_with("write followers or friends"));
+        assert!("following".parse::<ListKind>().unwrap_err().to_string().ends_with("write followers or friends"));
         assert!("".parse::<PartialReason>().is_err());
     }
 }

@@ -10,7 +10,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::http::{
-    HttpClient, Reply, StreamReply, endpoint_url, request_build_error, set_authorization, set_bearer, sign_request,
+    ClientError, HttpClient, Reply, StreamReply, endpoint_url, request_build_error, set_authorization, set_bearer,
+    sign_request,
 };
 use super::twitter_v1::errors;
 use crate::providers::lookup::LookupError;
@@ -72,7 +73,7 @@ pub struct Auth {
 
 impl Auth {
     /// Fails if `base`, the common address of the API's endpoints, cannot be extended.
-    pub fn new(http: HttpClient, base: &Url, means_bad_token: fn(&Reply) -> bool) -> Result<Self, String> {
+    pub fn new(http: HttpClient, base: &Url, means_bad_token: fn(&Reply) -> bool) -> Result<Self, ClientError> {
         let token_endpoint = endpoint_url(base, TOKEN_PATH)?;
         Ok(Self { http, token_endpoint, means_bad_token, clock_offset: Arc::default() })
     }

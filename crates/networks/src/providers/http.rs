@@ -3,6 +3,7 @@
 //! Error texts end up in logs and on pages: they never contain the `Authorization` header, the query or a body.
 
 use std::error::Error as _;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::scalar;
 use crate::providers::lookup::{Answer, LookupError, Outcome, Quota, UnsolicitedObjects};
-use crate::providers::proxy::{ProxyAddress, with_proxy};
+use crate::providers::proxy::{BadProxy, ProxyAddress, with_proxy};
 use engine::base::backend::loopback::is_loopback;
 use engine::base::clock::{self, FURTHEST_AHEAD_MS, Millis, Stopwatch};
 use engine::base::humanize;
@@ -65,6 +66,23 @@ impl Default for HttpOptions {
     }
 }
 
+/// Settings with which no client can be built. No text repeats a whole address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    #[error("the API's base_url {0}")]
+    BaseUrl(String),
+    #[error(transparent)]
+    Proxy(#[from] BadProxy),
+    #[error("cannot set up the HTTP client: {0}")]
+    Setup(String),
+}
+
+impl ClientError {
+    fn inextensible(error: impl Display) -> Self {
+        Self::BaseUrl(format!("cannot be extended: {error}"))
+    }
+}
+
 /// Cheap to clone; clones share the connections.
 #[derive(Debug, Clone)]
 pub struct HttpClient {
@@ -104,7 +122,7 @@ pub struct LargePermits {
 
 impl HttpClient {
     /// Fails if TLS cannot be set up (no root certificates on the machine), or the user agent cannot be sent.
-    pub fn new(options: &HttpOptions) -> Result<Self, String> {
+    pub fn new(options: &HttpOptions) -> Result<Self, ClientError> {
         // A process has only one TLS provider. A second install fails and changes nothing: the store or the queue may have
         // installed it first, and theirs is ring, too.
         drop(rustls::crypto::ring::default_provider().install_default());
@@ -119,7 +137,7 @@ impl HttpClient {
         // Only the configured proxy: HTTP_PROXY would send credentials to an unconfigured host.
         let client = with_proxy(client, options.proxy.as_ref())?
             .build()
-            .map_err(|error| format!("cannot set up the HTTP client: {}", join_causes(error)))?;
+            .map_err(|error| ClientError::Setup(join_causes(error)))?;
         let (timeout, max_body_bytes) = (options.timeout, options.max_body_bytes);
         let large = Arc::new(Semaphore::new(LARGE_PER_CLIENT));
         Ok(Self { client, timeout, max_body_bytes, large, clock_warnings: Arc::default() })
@@ -279,10 +297,10 @@ fn clock_lead(headers: &HeaderMap, queue: Millis) -> Option<Millis> {
 }
 
 impl StreamBody {
-    /// Next piece of at least one byte; `None` at the end. The error states why the connection broke.
-    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String> {
-        let chunk = self.0.chunk().await.map_err(|error| format!("the connection broke: {}", join_causes(error)))?;
-        Ok(chunk.map(Vec::from))
+    /// Next piece of at least one byte; `None` at the end. [`LookupError::Outage`] if the connection broke.
+    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, LookupError> {
+        let broken = |error| LookupError::Outage(format!("the connection broke: {}", join_causes(error)));
+        Ok(self.0.chunk().await.map_err(broken)?.map(Vec::from))
     }
 }
 
@@ -370,17 +388,16 @@ impl Reply {
 }
 
 /// Parses the common address of a provider's endpoints. A password in it would end up in logs: it is rejected and not repeated.
-pub fn parse_base_url(base_url: &str) -> Result<Url, String> {
-    let url = Url::parse(base_url).map_err(|error| format!("the API's base_url is not an address: {error}"))?;
+pub fn parse_base_url(base_url: &str) -> Result<Url, ClientError> {
+    let url = Url::parse(base_url).map_err(|error| ClientError::BaseUrl(format!("is not an address: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err("the API's base_url must start with http:// or https:// and name a host".to_owned());
+        return Err(ClientError::BaseUrl("must start with http:// or https:// and name a host".to_owned()));
     }
     if has_login(&url) || url.query().is_some() || url.fragment().is_some() {
-        return Err("the API's base_url must have no user, password, query or fragment".to_owned());
+        return Err(ClientError::BaseUrl("must have no user, password, query or fragment".to_owned()));
     }
     // `join` replaces what follows the last slash, so there must be one at the end.
-    Url::parse(&format!("{}/", url.as_str().trim_end_matches('/')))
-        .map_err(|error| format!("the API's base_url cannot be extended: {error}"))
+    Url::parse(&format!("{}/", url.as_str().trim_end_matches('/'))).map_err(ClientError::inextensible)
 }
 
 /// Returns true if requests to this address cross a network in clear text.
@@ -395,8 +412,8 @@ pub fn has_login(url: &Url) -> bool {
 }
 
 /// Address of an endpoint; `path` has no leading slash.
-pub fn endpoint_url(base: &Url, path: &str) -> Result<Url, String> {
-    base.join(path).map_err(|error| format!("the API's base_url cannot be extended: {error}"))
+pub fn endpoint_url(base: &Url, path: &str) -> Result<Url, ClientError> {
+    base.join(path).map_err(ClientError::inextensible)
 }
 
 /// Fatal: a retry would build the same request.

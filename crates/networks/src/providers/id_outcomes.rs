@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::model::account::Account;
 use crate::providers::lookup::{LookupError, Outcome, UnsolicitedObjects};
+use crate::providers::unreadable::UnreadableObject;
 
 /// Distinct ids of a call, in the order asked; `None` if there are none. More than `limit` ids are a [`LookupError::BatchTooLarge`].
 pub fn distinct_ids(ids: &[String], limit: usize) -> Result<Option<Vec<&str>>, LookupError> {
@@ -47,11 +48,15 @@ impl<'a, T: Clone> IdOutcomes<'a, T> {
     }
 
     /// Assigns each object to the requested id it carries, and counts unrequested objects.
-    pub fn assign(&mut self, objects: Vec<&RawValue>, read: impl Fn(&str) -> (Option<String>, Result<T, String>)) {
+    pub fn assign(
+        &mut self,
+        objects: Vec<&RawValue>,
+        read: impl Fn(&str) -> (Option<String>, Result<T, UnreadableObject>),
+    ) {
         for raw in objects {
             let (id, object) = read(raw.get());
             match id.as_deref().and_then(|id| self.position(id)) {
-                Some(position) => self.set_outcome(position, || object.map_or_else(Outcome::Broken, Outcome::Found)),
+                Some(position) => self.set_outcome(position, || Outcome::from(object)),
                 None => self.unsolicited.add(id),
             }
         }
@@ -83,15 +88,15 @@ impl<'a, T: Clone> IdOutcomes<'a, T> {
     }
 }
 
-/// Reads an object: its id, if readable, and the result of `make`. `what` and all errors are clauses.
+/// Reads an object: its id, if readable, and the result of `make`. `what` is a clause.
 pub fn read_object<'a, O: Deserialize<'a>, T>(
     raw: &'a str,
-    what: &str,
-    id: impl FnOnce(&O) -> Result<String, String>,
-    make: impl FnOnce(&O, String) -> Result<T, String>,
-) -> (Option<String>, Result<T, String>) {
+    what: &'static str,
+    id: impl FnOnce(&O) -> Result<String, UnreadableObject>,
+    make: impl FnOnce(&O, String) -> Result<T, UnreadableObject>,
+) -> (Option<String>, Result<T, UnreadableObject>) {
     // serde_json's text would quote the input.
-    let Ok(object) = serde_json::from_str::<O>(raw) else { return (None, Err(format!("not {what}"))) };
+    let Ok(object) = serde_json::from_str::<O>(raw) else { return (None, Err(UnreadableObject::Not(what))) };
     match id(&object) {
         Ok(id) => (Some(id.clone()), make(&object, id)),
         Err(why) => (None, Err(why)),
@@ -111,8 +116,8 @@ pub fn fold_handles(handles: &[String]) -> Vec<String> {
 
 /// Wraps a reader of accounts: it returns the [folded](fold_handle) handle in place of the id.
 pub fn read_by_handle(
-    read: impl Fn(&str) -> (Option<String>, Result<Account, String>),
-) -> impl Fn(&str) -> (Option<String>, Result<Account, String>) {
+    read: impl Fn(&str) -> (Option<String>, Result<Account, UnreadableObject>),
+) -> impl Fn(&str) -> (Option<String>, Result<Account, UnreadableObject>) {
     move |raw| {
         let account = read(raw).1;
         (account.as_ref().ok().and_then(|account| account.handle.as_deref()).map(fold_handle), account)
@@ -123,7 +128,7 @@ pub fn read_by_handle(
 pub fn assign_objects<T: Clone>(
     ids: &[String],
     objects: Vec<&RawValue>,
-    read: impl Fn(&str) -> (Option<String>, Result<T, String>),
+    read: impl Fn(&str) -> (Option<String>, Result<T, UnreadableObject>),
 ) -> Result<(Vec<Outcome<T>>, UnsolicitedObjects), LookupError> {
     let mut asked = IdOutcomes::new(ids);
     asked.assign(objects, read);

@@ -35,9 +35,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::model::account::Absence;
-use crate::model::post::Tweet;
-use engine::base::call_error::CallError;
-use engine::base::call_error::ErrorKind;
+use crate::model::post::{BadId, Tweet};
+use crate::providers::unreadable::UnreadableObject;
+use engine::base::call_error::{CallError, ErrorKind};
 use engine::base::clock::Millis;
 pub use engine::quota::Window as Quota;
 use engine::quota::{Credential, Park};
@@ -83,6 +83,12 @@ pub enum Outcome<T = Tweet> {
     Emptied(T, Absence),
     /// Returned in an unreadable shape; holds the cause.
     Broken(String),
+}
+
+impl<T> From<Result<T, UnreadableObject>> for Outcome<T> {
+    fn from(object: Result<T, UnreadableObject>) -> Self {
+        object.map_or_else(|why| Self::Broken(why.to_string()), Self::Found)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -250,7 +256,7 @@ pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
     fn capabilities(&self) -> Capabilities;
 
     /// Creation time of an item, ms since the epoch, if the id contains it. An id that is not of this provider's form is an error.
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String>;
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId>;
 
     /// Makes one call for `ids`, which have this provider's form. A repeated id is requested once. An empty list needs no call.
     ///

@@ -20,4 +20,5 @@ pub mod source;
 pub mod stream;
 pub mod timeline;
 pub mod twitter_v1;
+pub mod unreadable;
 pub mod x_v2;

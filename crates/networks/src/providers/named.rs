@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
+use crate::model::post::BadId;
 use crate::providers::http::has_login;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +15,22 @@ pub enum AccountRef {
     Handle(String),
 }
 
-/// Reads an account from a line; an error is a short text for people.
-pub type ReadAccountRef = fn(&str) -> Result<AccountRef, String>;
+/// Reason why a line names no account. Each text is one clause.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadAccountRef {
+    /// The line has no first column with one word.
+    #[error("{0}")]
+    Line(&'static str),
+    #[error(transparent)]
+    Id(#[from] BadId),
+    #[error("{0}")]
+    Handle(&'static str),
+    #[error("{0}")]
+    Address(&'static str),
+}
+
+/// Reads an account from a line.
+pub type ReadAccountRef = fn(&str) -> Result<AccountRef, BadAccountRef>;
 
 /// Returns true if a line is blank or a comment.
 #[must_use]
@@ -24,21 +39,22 @@ pub fn is_comment(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Account in a line: the first column, without quotes, outer white space and a comment. The error is one clause.
-pub fn first_column(line: &str) -> Result<&str, String> {
+/// Account in a line: the first column, without quotes, outer white space and a comment.
+pub fn first_column(line: &str) -> Result<&str, BadAccountRef> {
     let line = line.trim();
     if is_comment(line) {
-        return Err("the line has no account".to_owned());
+        return Err(BadAccountRef::Line("the line has no account"));
     }
     if line.starts_with(['{', '[']) {
-        return Err("the line is JSON; write one account a line: an id, a handle or an address".to_owned());
+        let why = "the line is JSON; write one account a line: an id, a handle or an address";
+        return Err(BadAccountRef::Line(why));
     }
     if is_scientific(line) {
-        return Err("the id is a number in scientific notation, whose last digits are lost; export the column as text"
-            .to_owned());
+        let why = "the id is a number in scientific notation, whose last digits are lost; export the column as text";
+        return Err(BadId::Form(why).into());
     }
     if is_grouped(line) {
-        return Err("the id has its digits in groups; write it without commas".to_owned());
+        return Err(BadId::Form("the id has its digits in groups; write it without commas").into());
     }
     let quoted = ['"', '\''].into_iter().find_map(|quote| line.strip_prefix(quote)?.split_once(quote));
     let column = match quoted {
@@ -48,10 +64,10 @@ pub fn first_column(line: &str) -> Result<&str, String> {
     let comment = column.match_indices('#').find(|(at, _)| column[..*at].ends_with(char::is_whitespace));
     let word = comment.map_or(column, |(at, _)| &column[..at]).trim();
     if word.is_empty() {
-        return Err("the first column is empty".to_owned());
+        return Err(BadAccountRef::Line("the first column is empty"));
     }
     if word.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err("the line has white space inside; write one account a line".to_owned());
+        return Err(BadAccountRef::Line("the line has white space inside; write one account a line"));
     }
     Ok(word)
 }
@@ -102,16 +118,16 @@ pub struct Address {
 }
 
 impl Address {
-    /// Reads an address, with or without `https://`; `None` for a text without a `/`. The error is one clause.
-    pub fn read(text: &str) -> Result<Option<Self>, String> {
+    /// Reads an address, with or without `https://`; `None` for a text without a `/`.
+    pub fn read(text: &str) -> Result<Option<Self>, BadAccountRef> {
         if !text.contains('/') {
             return Ok(None);
         }
-        let bad = || "the address cannot be read".to_owned();
+        let bad = || BadAccountRef::Address("the address cannot be read");
         let whole = if text.contains("://") { Cow::Borrowed(text) } else { Cow::Owned(format!("https://{text}")) };
         let url = Url::parse(&whole).map_err(|_| bad())?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err("the address does not begin with http:// or https://".to_owned());
+            return Err(BadAccountRef::Address("the address does not begin with http:// or https://"));
         }
         if has_login(&url) {
             return Err(bad());
@@ -194,7 +210,7 @@ mod tests {
             ("1,460,323", "in groups"),
             ("\"1,460,323,737\"", "in groups"),
         ] {
-            assert!(first_column(line).unwrap_err().contains(why), "{line:?}");
+            assert!(first_column(line).unwrap_err().to_string().contains(why), "{line:?}");
         }
         assert_eq!(first_column("1e5x"), Ok("1e5x"));
         assert!(is_comment(" \t") && is_comment(" # x") && !is_comment("a # x"));
@@ -217,7 +233,7 @@ mod tests {
             ("//", "cannot be read"),
             ("at://x", "http"),
         ] {
-            assert!(Address::read(odd).unwrap_err().contains(why), "{odd}");
+            assert!(Address::read(odd).unwrap_err().to_string().contains(why), "{odd}");
         }
         assert_eq!(server_name("Bücher.Example").as_deref(), Some("xn--bcher-kva.example"));
         assert_eq!((server_name("a/b"), server_name(""), server_name("a b")), (None, None, None));

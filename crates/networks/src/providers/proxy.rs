@@ -10,13 +10,22 @@ const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
 /// Variables by which other programs find a proxy.
 const VARIABLES: [&str; 6] = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
+/// Address at which no proxy can be. The text does not repeat it: it may hold a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadProxy {
+    #[error("it is not the address of an HTTP proxy: write it like http://proxy.example:3128")]
+    Form,
+    #[error("the proxy's address cannot be used")]
+    Unusable,
+}
+
 /// Address of a proxy, perhaps with a user and a password.
 #[derive(Debug, Clone)]
 pub struct ProxyAddress(SecretString);
 
 impl ProxyAddress {
-    /// Reads the address; `None` if it is empty. The error does not repeat it.
-    pub fn read(address: &SecretString) -> Result<Option<Self>, String> {
+    /// Reads the address; `None` if it is empty.
+    pub fn read(address: &SecretString) -> Result<Option<Self>, BadProxy> {
         let text = address.expose_secret();
         if text.is_empty() {
             return Ok(None);
@@ -26,18 +35,18 @@ impl ProxyAddress {
         };
         match Url::parse(text) {
             Ok(url) if is_proxy(&url) => Ok(Some(Self(address.clone()))),
-            _ => Err("it is not the address of an HTTP proxy: write it like http://proxy.example:3128".to_owned()),
+            _ => Err(BadProxy::Form),
         }
     }
 
-    /// Proxy of all requests. The error does not repeat the address.
-    pub fn for_all(&self) -> Result<Proxy, String> {
-        Proxy::all(self.0.expose_secret()).map_err(|_| "the proxy's address cannot be used".to_owned())
+    /// Proxy of all requests.
+    pub fn for_all(&self) -> Result<Proxy, BadProxy> {
+        Proxy::all(self.0.expose_secret()).map_err(|_| BadProxy::Unusable)
     }
 }
 
-/// Sends requests through the proxy, except to loopback addresses; without a proxy, through none. The error omits the address.
-pub fn with_proxy(client: ClientBuilder, proxy: Option<&ProxyAddress>) -> Result<ClientBuilder, String> {
+/// Sends requests through the proxy, except to loopback addresses; without a proxy, through none.
+pub fn with_proxy(client: ClientBuilder, proxy: Option<&ProxyAddress>) -> Result<ClientBuilder, BadProxy> {
     let Some(proxy) = proxy else { return Ok(client.no_proxy()) };
     Ok(client.proxy(proxy.for_all()?.no_proxy(NoProxy::from_string(LOOPBACK))))
 }
@@ -56,7 +65,7 @@ mod tests {
     use super::*;
     use crate::providers::http::{HttpClient, HttpOptions};
 
-    fn read(address: &str) -> Result<Option<ProxyAddress>, String> {
+    fn read(address: &str) -> Result<Option<ProxyAddress>, BadProxy> {
         ProxyAddress::read(&SecretString::from(address))
     }
 
@@ -67,7 +76,7 @@ mod tests {
             assert!(read(good).unwrap().is_some(), "{good}");
         }
         for bad in ["proxy.example:3128", "socks5://canary@h:1", "http://", "http://canary@h/path", "\"http://h:1\""] {
-            let why = read(bad).unwrap_err();
+            let why = read(bad).unwrap_err().to_string();
             assert!(why.contains("http://proxy.example:3128") && !why.contains("canary"), "{bad}: {why}");
         }
         assert!(!format!("{:?}", read("http://user:canary@h:1")).contains("canary"));

@@ -9,26 +9,27 @@ use serde_json::value::RawValue;
 use super::bluesky::timeline::BlueskyApi;
 use super::mastodon::timeline::MastodonApi;
 use super::named::ReadAccountRef;
-use super::source::{Source, SourceKeys, SourceKind, kinds_and_keys, read};
+use super::source::{Source, SourceError, SourceKeys, SourceKind, kinds_and_keys, read};
 use super::twitter_v1::timeline::TwitterApi;
 use super::x_v2::Fields;
 use super::x_v2::timeline::XApi;
 use super::{bluesky, mastodon, scalar, twitter_v1, x_v2};
 use crate::model::account::{Account, Person};
 use crate::model::media::Medium;
-use crate::model::post::{Tweet, TweetId};
+use crate::model::post::{BadId, Tweet, TweetId};
 use crate::model::provider::Provider;
 use crate::model::relation::ListKind;
-use crate::providers::http::HttpClient;
+use crate::providers::http::{ClientError, HttpClient};
 use crate::providers::lookup::{Capabilities, Charge};
 use crate::providers::relations::ListCapabilities;
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::clock::Millis;
 
 /// Reads the creation time, ms since the epoch, from an id; `None` if the id does not contain it. An error is one clause.
-pub type DateOf = fn(&str) -> Result<Option<Millis>, String>;
+pub type DateOf = fn(&str) -> Result<Option<Millis>, BadId>;
 
 /// Reads one JSON object of an ingest; an error is one clause.
-pub type Parse = fn(&str) -> Result<Tweet, String>;
+pub type Parse = fn(&str) -> Result<Tweet, UnreadableObject>;
 
 /// Capabilities of the lookup of posts; for Mastodon, those since 4.3.
 #[must_use]
@@ -42,7 +43,7 @@ pub fn capabilities(provider: &Provider) -> Capabilities {
 }
 
 /// Reads one JSON object of an account; an error is one clause.
-pub type ParseAccount = fn(&str) -> Result<Account, String>;
+pub type ParseAccount = fn(&str) -> Result<Account, UnreadableObject>;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Accounts {
@@ -216,19 +217,18 @@ pub fn smaller_pictures(provider: &Provider) -> fn(&str) -> Vec<String> {
 }
 
 /// Builds a source from its settings; its ids are out of order by at most the given duration. An error begins with the key.
-pub type BuildSource = Box<dyn Fn(&Provider, &SourceKeys, Duration) -> Result<Source, String> + Send + Sync>;
+pub type BuildSource = Box<dyn Fn(&Provider, &SourceKeys, Duration) -> Result<Source, SourceError> + Send + Sync>;
 
 /// Opens the API at an address and returns the builder of its sources. X is asked for the given fields.
-pub type OpenSources = Box<dyn FnOnce(HttpClient, &str, Fields) -> Result<BuildSource, String>>;
+pub type OpenSources = Box<dyn FnOnce(HttpClient, &str, Fields) -> Result<BuildSource, ClientError>>;
 
-type Open<A> = fn(HttpClient, &str, Fields) -> Result<A, String>;
+type Open<A> = fn(HttpClient, &str, Fields) -> Result<A, ClientError>;
 
 pub struct SourceKinds {
     /// Minimum of `out_of_order`, unless a source sets its own.
     pub out_of_order: Duration,
     /// Returns the error in a source's settings; it begins with the key.
-    pub check: fn(&Provider, &SourceKeys) -> Result<(), String>,
-    /// An error is one clause.
+    pub check: fn(&Provider, &SourceKeys) -> Result<(), SourceError>,
     pub open: OpenSources,
     pub words: Vec<&'static str>,
     /// Keys that the kinds take besides `kind`.
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(parse(&Provider::Bluesky)(&raw).map(|tweet| tweet.id), Ok(uri.to_owned()));
         for odd in ["", "20", "{}", r#"{"id": 1.5}"#, r#"{"id": "20", "created_at": "soon"}"#] {
             for provider in [&Provider::Twitter, &Provider::X, &mastodon, &Provider::Bluesky] {
-                let error = read(provider, odd).unwrap_err();
+                let error = read(provider, odd).unwrap_err().to_string();
                 assert!(!error.is_empty() && !error.contains('\n'), "{provider} {odd:?}: {error}");
             }
         }

@@ -14,6 +14,7 @@ use super::http::Reply;
 use super::lookup::{Charge, LookupError, Quota};
 use crate::model::account::{Absence, Account};
 use crate::model::relation::{ListKind, PartialReason};
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::clock::Millis;
 use engine::quota::Credential;
 
@@ -113,14 +114,14 @@ impl Member {
 
 impl Members {
     /// Adds a member from its id and account, as the readers of accounts return them.
-    pub fn add(&mut self, (id, account): (Option<String>, Result<Account, String>)) {
+    pub fn add(&mut self, (id, account): (Option<String>, Result<Account, UnreadableObject>)) {
         match id {
             Some(id) => {
                 self.members.push(Member::new(id));
                 // An unreadable account is looked up later, by its id.
                 self.accounts.extend(account.ok());
             }
-            None => self.unreadable.add(account.err().unwrap_or_default()),
+            None => self.unreadable.add(account.err().map(|why| why.to_string()).unwrap_or_default()),
         }
     }
 }

@@ -8,6 +8,7 @@ use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::model::post::{BadId, TweetId};
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::clock::Millis;
 
 /// `Tue Mar 21 20:50:14 +0000 2006`: the only form of `created_at` in v1.1.
@@ -130,6 +131,11 @@ pub fn present(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|raw| raw.get() != "null")
 }
 
+/// Text of a field; an error that names the field if it is missing, null or not a string.
+pub fn required_text(field: Option<&RawValue>, name: &'static str) -> Result<String, UnreadableObject> {
+    present(field).and_then(string).ok_or(UnreadableObject::NotAString(name))
+}
+
 /// Text of a field. If the field is missing or null: empty in a whole object, `None` in a partial one.
 pub fn text(field: Option<&RawValue>, is_whole: bool) -> Option<String> {
     present(field).map_or_else(|| is_whole.then(String::new), string)
@@ -182,19 +188,18 @@ pub fn items<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<impl
 /// Date in a field, in the form that `read` reads. A present but invalid date is an error that names the field.
 pub fn date(
     field: Option<&RawValue>,
-    name: &str,
+    name: &'static str,
     read: impl Fn(&str) -> Option<Millis>,
-) -> Result<Option<Millis>, String> {
+) -> Result<Option<Millis>, UnreadableObject> {
     let Some(raw) = present(field) else { return Ok(None) };
     let read = string(raw).and_then(|text| read(&text));
     read.map(Some).ok_or_else(|| date_error(name, raw))
 }
 
-/// Error text for an invalid date: quoted, at most 40 characters, without control characters.
-pub fn date_error(field: &str, raw: &RawValue) -> String {
+/// Error for an invalid date, with at most 40 characters of it, without control characters.
+pub fn date_error(field: &'static str, raw: &RawValue) -> UnreadableObject {
     let text = string(raw).unwrap_or_else(|| raw.get().to_owned());
-    let text: String = text.chars().filter(|c| !c.is_control()).take(40).collect();
-    format!("{field} \"{text}\" is not a date")
+    UnreadableObject::NotADate { field, text: text.chars().filter(|c| !c.is_control()).take(40).collect() }
 }
 
 /// Date of a header (`Date`, `Retry-After`), in ms since the epoch.

@@ -19,7 +19,7 @@ use engine::quota::Credential;
 pub type SourceKeys = BTreeMap<String, String>;
 
 /// Query or account of a source; `None` if its kind needs none. An error begins with its key, as in `.list_id is a number`.
-pub type SourceQuery<'a> = Result<Option<&'a str>, String>;
+pub type SourceQuery<'a> = Result<Option<&'a str>, SourceError>;
 
 #[derive(Debug, Clone)]
 pub struct Source {
@@ -72,10 +72,10 @@ impl<K: SourceKind> Timeline for NetworkTimeline<K> {
     }
 }
 
-/// Reasons why a source is invalid, with the words that serde expects.
-#[derive(Debug, thiserror::Error)]
-enum SourceError {
-    #[error("no such kind")]
+/// Reasons why a source is invalid, with the words that serde expects. A text begins with the key.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    #[error(".kind is unknown")]
     Kind(&'static [&'static str]),
     #[error(".{0} does not apply to this kind of source: remove it")]
     Key(String, &'static [&'static str]),
@@ -106,10 +106,12 @@ fn parse<'a, K: SourceKind>(written: impl IntoIterator<Item = (&'a str, &'a str)
 }
 
 /// Reads the kind of a source, and its query or account. An error begins with the key, as in `.query is missing`.
-pub fn read<K: SourceKind>(of: &Provider, written: &SourceKeys) -> Result<(K, Option<String>), String> {
+pub fn read<K: SourceKind>(of: &Provider, written: &SourceKeys) -> Result<(K, Option<String>), SourceError> {
     let kind: K = parse(written.iter().map(|(key, value)| (&**key, &**value))).map_err(|wrong| match wrong {
-        SourceError::Kind(kinds) => format!(".kind: {of} has no timeline of that kind, but {}", kinds.join(", ")),
-        other => other.to_string(),
+        SourceError::Kind(kinds) => {
+            SourceError::Value(format!(".kind: {of} has no timeline of that kind, but {}", kinds.join(", ")))
+        }
+        other => other,
     })?;
     let query = kind.source_query()?.map(str::to_owned);
     Ok((kind, query))
@@ -142,5 +144,5 @@ pub fn check_number<'a>(key: &str, id: &'a str) -> SourceQuery<'a> {
 
 /// Accepts the text if `is_so`; otherwise fails with `why`.
 pub fn accept_if(is_so: bool, text: &str, why: impl FnOnce() -> String) -> SourceQuery<'_> {
-    is_so.then_some(Some(text)).ok_or_else(why)
+    is_so.then_some(Some(text)).ok_or_else(|| SourceError::Value(why()))
 }

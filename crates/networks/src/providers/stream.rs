@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use crate::model::post::{Ingested, Tweet};
 use crate::providers::http::StreamBody;
 use crate::providers::lookup::LookupError;
+use crate::providers::unreadable::UnreadableObject;
 
 #[async_trait]
 pub trait Stream: Send + Sync + fmt::Debug {
@@ -25,13 +26,13 @@ pub trait Stream: Send + Sync + fmt::Debug {
 #[async_trait]
 pub trait Chunks: Send {
     /// Next bytes; `None` when the API ended the connection. The error states how the connection broke.
-    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String>;
+    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, StreamError>;
 }
 
 #[async_trait]
 impl Chunks for StreamBody {
-    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String> {
-        Self::chunk(self).await
+    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, StreamError> {
+        Self::chunk(self).await.map_err(StreamError::from_failed_call)
     }
 }
 
@@ -52,14 +53,14 @@ impl Message {
     /// Reads a post with `parse`; if that fails, keeps only the id that `read_id` finds.
     pub fn from_post(
         raw: &str,
-        parse: impl Fn(&str) -> Result<Tweet, String>,
+        parse: impl Fn(&str) -> Result<Tweet, UnreadableObject>,
         read_id: impl Fn(&str) -> Option<String>,
     ) -> Self {
         match parse(raw) {
             Ok(tweet) => Self::Post { post: Box::new(tweet.into()), broken: None },
             Err(why) => match read_id(raw) {
-                Some(id) => Self::Post { post: Box::new(Ingested::bare(id)), broken: Some(why) },
-                None => Self::Unreadable(why),
+                Some(id) => Self::Post { post: Box::new(Ingested::bare(id)), broken: Some(why.to_string()) },
+                None => Self::Unreadable(why.to_string()),
             },
         }
     }

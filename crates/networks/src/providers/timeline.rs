@@ -9,6 +9,7 @@ use super::since::{IdLayout, Reading};
 use crate::model::post::Tweet;
 use crate::providers::http::Reply;
 use crate::providers::lookup::{LookupError, Quota};
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::clock::{self, Millis, Stopwatch};
 use engine::quota::Credential;
 
@@ -120,7 +121,7 @@ fn may_be_cached(reply: &Reply) -> bool {
 /// [`LookupError::BadAnswer`] if a post has no id, or none that is a number: skipping the post would lose it.
 pub fn read_posts(
     raws: Vec<&RawValue>,
-    parse: impl Fn(&str) -> Result<Tweet, String>,
+    parse: impl Fn(&str) -> Result<Tweet, UnreadableObject>,
     read_id: impl Fn(&str) -> Option<String>,
 ) -> Result<(Vec<Post>, usize), LookupError> {
     let mut broken = 0;
@@ -129,7 +130,7 @@ pub fn read_posts(
         let tweet = match parse(raw.get()) {
             Ok(tweet) => tweet,
             Err(why) => {
-                tracing::warn!(why, "a post is unreadable; the poller schedules it by its id");
+                tracing::warn!(why = why.to_string(), "a post is unreadable; the poller schedules it by its id");
                 broken += 1;
                 tweet_with_id(read_id(raw.get()).unwrap_or_default())
             }

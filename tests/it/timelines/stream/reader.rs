@@ -78,12 +78,12 @@ impl Stream for Scripted {
 
 #[async_trait]
 impl Chunks for Connection {
-    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String> {
+    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, StreamError> {
         loop {
             match self.0.pop_front() {
                 Some(Then::Says(text)) => return Ok(Some(text.into_bytes())),
                 Some(Then::Waits(span)) => tokio::time::sleep(span).await,
-                Some(Then::Breaks) => return Err("the connection broke".into()),
+                Some(Then::Breaks) => return Err(StreamError::Network("the connection broke".to_owned())),
                 Some(Then::Ends) => return Ok(None),
                 Some(Then::Stalls) | None => std::future::pending().await,
             }

@@ -241,7 +241,7 @@ impl Fetcher {
             .pool_idle_timeout(Duration::from_secs(30));
         // Behind a proxy, only the proxy's own name is resolved here, and no loopback address bypasses the proxy.
         let client = match &limits.proxy {
-            Some(proxy) => client.proxy(proxy.for_all()?),
+            Some(proxy) => client.proxy(proxy.for_all().map_err(|why| why.to_string())?),
             None => client.no_proxy().dns_resolver(PublicAddresses(private.clone())),
         };
         let client = client.build().map_err(|error| format!("cannot set up the HTTP client of media: {error}"))?;

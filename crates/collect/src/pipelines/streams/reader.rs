@@ -122,7 +122,7 @@ impl StreamSource {
             let bytes = match timeout(silence, chunks.chunk()).await {
                 Ok(Ok(Some(bytes))) => bytes,
                 Ok(Ok(None)) => return StreamError::Network("the API ended the connection".to_owned()),
-                Ok(Err(why)) => return StreamError::Network(why),
+                Ok(Err(broken)) => return broken,
                 Err(_) => return StreamError::Network(format!("no byte came within {} s", silence.as_secs())),
             };
             // A dead connection can look alive for `silence`; one that lasted longer was alive.

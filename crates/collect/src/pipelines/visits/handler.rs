@@ -50,7 +50,7 @@ impl AccountTimelineBuilder {
     /// The error is the reason that the id is invalid.
     pub fn timeline(&self, id: &str) -> Result<Source, String> {
         let keys = account_timelines(&self.provider).source_keys(id);
-        let source = (self.build)(&self.provider, &keys, self.k)?;
+        let source = (self.build)(&self.provider, &keys, self.k).map_err(|why| why.to_string())?;
         Ok(Source { query: Some(id.to_owned()), ..source })
     }
 }

@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use super::uri::is_did;
 use super::{Bluesky, errors, list_views, refusal_error};
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
+use crate::model::post::BadId;
 use crate::providers::auth;
 use crate::providers::handles::Handles;
 use crate::providers::http::Reply;
@@ -25,6 +26,7 @@ use crate::providers::lookup::{
     require_object,
 };
 use crate::providers::scalar::{self, present};
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::activity::Activity;
 use engine::base::clock::Millis;
 use engine::quota::{Credential, CredentialKind};
@@ -44,7 +46,7 @@ impl Lookup<Account> for Accounts {
         CAPABILITIES
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         date_of(id)
     }
 
@@ -100,7 +102,7 @@ impl Accounts {
         &self,
         asked: &[String],
         credential: &Credential,
-        read: impl Fn(&str) -> (Option<String>, Result<Account, String>),
+        read: impl Fn(&str) -> (Option<String>, Result<Account, UnreadableObject>),
     ) -> Result<Answer<Account>, LookupError> {
         let Some(batch) = distinct_ids(asked, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
         let mut address = self.0.accounts.clone();
@@ -112,11 +114,11 @@ impl Accounts {
 }
 
 /// Checks the id and returns `None`: a DID does not contain its creation time.
-pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+pub fn date_of(id: &str) -> Result<Option<Millis>, BadId> {
     if is_did(id) {
         return Ok(None);
     }
-    Err("the id is not a DID (did:METHOD:ID); write the DID, since a handle may change".to_owned())
+    Err(BadId::Form("the id is not a DID (did:METHOD:ID); write the DID, since a handle may change"))
 }
 
 /// Reads an answer about `ids`: one outcome per id, in their order, and the objects that were not requested.
@@ -127,14 +129,14 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Unsol
 fn read_as(
     body: &[u8],
     asked: &[String],
-    read: impl Fn(&str) -> (Option<String>, Result<Account, String>),
+    read: impl Fn(&str) -> (Option<String>, Result<Account, UnreadableObject>),
 ) -> Result<(Vec<Outcome<Account>>, UnsolicitedObjects), LookupError> {
     let body = require_object(body)?;
     assign_objects(asked, list_views(&body, "profiles", |body| body.profiles)?, read)
 }
 
 /// Reads one profile view, also the author in a post view, which has no counts and no description.
-pub fn parse_account(raw: &str) -> Result<Account, String> {
+pub fn parse_account(raw: &str) -> Result<Account, UnreadableObject> {
     read_account(raw.trim()).1
 }
 
@@ -178,14 +180,15 @@ struct Verification<'a> {
 }
 
 /// Reads a profile view: its id, if readable, and the account or the reason why it is unreadable.
-pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
-    let id = |profile: &Profile<'_>| Ok(present(profile.did).and_then(scalar::string).ok_or("no did")?);
+pub fn read_account(raw: &str) -> (Option<String>, Result<Account, UnreadableObject>) {
+    let id =
+        |profile: &Profile<'_>| present(profile.did).and_then(scalar::string).ok_or(UnreadableObject::Missing("did"));
     read_object(raw, "a profile view", id, |profile, id| profile.account(id, raw))
 }
 
 impl Profile<'_> {
-    fn account(&self, id: String, raw: &str) -> Result<Account, String> {
-        let handle = present(self.handle).and_then(scalar::string).ok_or("the handle is not a string")?;
+    fn account(&self, id: String, raw: &str) -> Result<Account, UnreadableObject> {
+        let handle = scalar::required_text(self.handle, "handle")?;
         // Only the detailed view has counts; the others also leave out fields that are set.
         let is_detailed = self.posts_count.is_some();
         let text = |field| scalar::text(field, is_detailed);

@@ -25,13 +25,14 @@ use serde_json::value::RawValue;
 pub use self::post::{indexed_at, parse_date, sort_time};
 use super::id_outcomes::{assign_objects, distinct_ids};
 use crate::model::account::Absence;
-use crate::model::post::Tweet;
+use crate::model::post::{BadId, Tweet};
 use crate::providers::auth::{self, explain_anonymous_refusal};
-use crate::providers::http::{HttpClient, HttpOptions, Reply, endpoint_url, parse_base_url};
+use crate::providers::http::{ClientError, HttpClient, HttpOptions, Reply, endpoint_url, parse_base_url};
 use crate::providers::lookup::{
     Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, UnsolicitedObjects, json_error,
     require_object,
 };
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::clock::Millis;
 use engine::quota::{Credential, CredentialKind};
 
@@ -92,7 +93,7 @@ pub struct Bluesky {
 
 impl Bluesky {
     /// Builds the provider without a call. An error is in words for the person who set the options.
-    pub fn new(options: BlueskyOptions) -> Result<Self, String> {
+    pub fn new(options: BlueskyOptions) -> Result<Self, ClientError> {
         let base = parse_base_url(&options.base_url)?;
         let http = HttpClient::new(&options.http)?;
         let (endpoint, accounts) = (endpoint_url(&base, LOOKUP_PATH)?, endpoint_url(&base, ACCOUNTS_PATH)?);
@@ -111,7 +112,7 @@ impl Lookup for Bluesky {
         CAPABILITIES
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         date_of(id)
     }
 
@@ -161,16 +162,16 @@ pub(crate) async fn is_stale_cursor(
 }
 
 /// Creation time of a post, in ms since the epoch, if its key contains it. The error states why the uri is invalid.
-pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+pub fn date_of(id: &str) -> Result<Option<Millis>, BadId> {
     uri::record_key(id).map(uri::tid_time)
 }
 
-pub fn parse_post(raw: &str) -> Result<Tweet, String> {
+pub fn parse_post(raw: &str) -> Result<Tweet, UnreadableObject> {
     post::read(raw.trim()).1
 }
 
 /// Reads a post view: its uri, if readable, and the post or the reason why it is unreadable.
-pub fn read_post(raw: &str) -> (Option<String>, Result<Tweet, String>) {
+pub fn read_post(raw: &str) -> (Option<String>, Result<Tweet, UnreadableObject>) {
     post::read(raw.trim())
 }
 

@@ -2,11 +2,12 @@
 
 use super::account::NO_HANDLE;
 use super::uri::is_did;
-use crate::providers::named::{AccountRef, Address, first_column};
+use crate::model::post::BadId;
+use crate::providers::named::{AccountRef, Address, BadAccountRef, first_column};
 
 /// Reads an account: a DID, a handle with or without `@`, an at-uri, or an address of the profile or of one of its posts. An error is
 /// one clause.
-pub fn read_account_ref(line: &str) -> Result<AccountRef, String> {
+pub fn read_account_ref(line: &str) -> Result<AccountRef, BadAccountRef> {
     let word = first_column(line)?;
     if let Some(rest) = word.strip_prefix("at://") {
         return parse_actor(rest.split('/').next().unwrap_or_default());
@@ -16,29 +17,29 @@ pub fn read_account_ref(line: &str) -> Result<AccountRef, String> {
         Some(address) => match address.segments()[..] {
             // Addresses of every client have this form, whatever the host.
             ["profile", name, ..] => parse_actor(name),
-            _ => Err("the address names no account: it has no /profile/HANDLE".to_owned()),
+            _ => Err(BadAccountRef::Address("the address names no account: it has no /profile/HANDLE")),
         },
     }
 }
 
-fn parse_actor(text: &str) -> Result<AccountRef, String> {
+fn parse_actor(text: &str) -> Result<AccountRef, BadAccountRef> {
     if text.starts_with("did:") {
         return if is_did(text) {
             Ok(AccountRef::Id(text.to_owned()))
         } else {
-            Err("the DID is invalid: write did:METHOD:ID".to_owned())
+            Err(BadId::Form("the DID is invalid: write did:METHOD:ID").into())
         };
     }
     let handle = text.strip_prefix('@').unwrap_or(text).to_ascii_lowercase();
     if handle == NO_HANDLE {
-        return Err(
-            "handle.invalid is the handle of every account with an unconfirmed handle; write the DID".to_owned()
-        );
+        return Err(BadAccountRef::Handle(
+            "handle.invalid is the handle of every account with an unconfirmed handle; write the DID",
+        ));
     }
     if is_handle(&handle) {
         return Ok(AccountRef::Handle(handle));
     }
-    Err("not a DID, a handle (a domain like ann.bsky.social) or the address of a profile".to_owned())
+    Err(BadAccountRef::Handle("not a DID, a handle (a domain like ann.bsky.social) or the address of a profile"))
 }
 
 /// Returns true for a domain of ASCII labels whose last does not begin with a digit (atproto.com/specs/handle). `_` is in simulated
@@ -97,7 +98,11 @@ mod tests {
             ("https://bsky.app/", "no /profile"),
             ("https://bsky.app/search", "no /profile"),
         ] {
-            assert!(read_account_ref(line).unwrap_err().contains(why), "{line}: {:?}", read_account_ref(line));
+            assert!(
+                read_account_ref(line).unwrap_err().to_string().contains(why),
+                "{line}: {:?}",
+                read_account_ref(line)
+            );
         }
     }
 }

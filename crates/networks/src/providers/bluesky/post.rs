@@ -8,6 +8,7 @@ use super::uri;
 use crate::model::post::{Details, Metrics, SECONDS_BELOW, Tweet};
 use crate::providers::id_outcomes::read_object;
 use crate::providers::scalar::{self, present};
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::clock::Millis;
 
 #[derive(Deserialize)]
@@ -113,8 +114,8 @@ impl<'a> Reference<'a> {
 }
 
 /// Reads a post view: its uri, if readable, and the post or the reason why it is unreadable.
-pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
-    let id = |post: &Post<'_>| Ok(present(post.uri).and_then(scalar::string).ok_or("no uri")?);
+pub fn read(raw: &str) -> (Option<String>, Result<Tweet, UnreadableObject>) {
+    let id = |post: &Post<'_>| present(post.uri).and_then(scalar::string).ok_or(UnreadableObject::Missing("uri"));
     read_object(raw, "a post view", id, |post, id| post.to_tweet(id, raw))
 }
 
@@ -188,9 +189,9 @@ impl Record<'_> {
 }
 
 impl Post<'_> {
-    fn to_tweet(&self, id: String, raw: &str) -> Result<Tweet, String> {
-        let record: Record<'_> = scalar::value(self.record).ok_or("the record is not an object")?;
-        let text = present(record.text).and_then(scalar::string).ok_or("the text is not a string")?;
+    fn to_tweet(&self, id: String, raw: &str) -> Result<Tweet, UnreadableObject> {
+        let record: Record<'_> = scalar::value(self.record).ok_or(UnreadableObject::NotAnObject("record"))?;
+        let text = scalar::required_text(record.text, "text")?;
         let author: Author<'_> = scalar::value(self.author).unwrap_or_default();
         let count = |field: Option<&RawValue>| field.and_then(scalar::count);
         let mut known = [labels(self.labels), labels(author.labels)].concat();

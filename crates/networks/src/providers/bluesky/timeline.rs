@@ -40,7 +40,7 @@ pub use self::body::{ParsedPage, read};
 pub use self::order::{LAYOUT, feed_position};
 use crate::providers::auth::get;
 use crate::providers::bluesky::{self, errors, is_stale_cursor, parse_date};
-use crate::providers::http::{HttpClient, Reply, parse_base_url};
+use crate::providers::http::{ClientError, HttpClient, Reply, parse_base_url};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::Reading;
 use crate::providers::source::{NetworkTimeline, SourceKind, SourceQuery, accept_if, check_length, check_no_sign};
@@ -76,7 +76,7 @@ pub struct BlueskyApi {
 }
 
 impl BlueskyApi {
-    pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
+    pub fn new(http: HttpClient, base_url: &str) -> Result<Self, ClientError> {
         Ok(Self { http, base: parse_base_url(base_url)?, forms: Arc::default(), searches: Arc::default() })
     }
 }

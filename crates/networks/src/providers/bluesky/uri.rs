@@ -1,27 +1,31 @@
 //! A post's id: `at://did:plc:…/app.bsky.feed.post/3l6oveex3ii2l`.
 
+use crate::model::post::BadId;
 use engine::base::clock::Millis;
 
 /// Digits of a TID, in their order.
 const DIGITS: &[u8; 32] = b"234567abcdefghijklmnopqrstuvwxyz";
-const COLLECTION: &str = "app.bsky.feed.post";
 /// Maximum length of a record key; no existing DID is longer.
 const LONGEST: usize = 512;
 
-/// Record key of a post's uri. The error states in a few words why there is none.
-pub fn record_key(uri: &str) -> Result<&str, String> {
+/// Record key of a post's uri.
+pub fn record_key(uri: &str) -> Result<&str, BadId> {
+    split_uri(uri).map_err(BadId::Form)
+}
+
+fn split_uri(uri: &str) -> Result<&str, &'static str> {
     let rest = uri.strip_prefix("at://").ok_or("the id is not an at-uri: it does not begin with at://")?;
     let [did, collection, key] = rest.split('/').collect::<Vec<_>>()[..] else {
-        return Err("the id is not the at-uri of a post: it is not at://DID/app.bsky.feed.post/KEY".to_owned());
+        return Err("the id is not the at-uri of a post: it is not at://DID/app.bsky.feed.post/KEY");
     };
     if !is_did(did) {
-        return Err("the id has no DID after at://; write the DID, since a handle may change".to_owned());
+        return Err("the id has no DID after at://; write the DID, since a handle may change");
     }
-    if collection != COLLECTION {
-        return Err(format!("the id is of another collection than {COLLECTION}"));
+    if collection != "app.bsky.feed.post" {
+        return Err("the id is of another collection than app.bsky.feed.post");
     }
     if !fits(key, "._:~-") || key == "." || key == ".." {
-        return Err("the id's last part is no record key".to_owned());
+        return Err("the id's last part is no record key");
     }
     Ok(key)
 }
@@ -89,7 +93,7 @@ mod tests {
             (format!("{DID}/app.bsky.feed.post/a?b"), "no record key"),
             (String::new(), "at://"),
         ] {
-            assert!(record_key(&odd).unwrap_err().contains(why), "{odd}");
+            assert!(record_key(&odd).unwrap_err().to_string().contains(why), "{odd}");
         }
     }
 }

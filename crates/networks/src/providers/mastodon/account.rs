@@ -12,15 +12,17 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::status::text_or_number;
+use super::status::{required_id, text_or_number};
 use super::{Calls, Mastodon, capabilities_with, check_id, errors, read_objects, refusal_error};
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
+use crate::model::post::BadId;
 use crate::providers::auth;
 use crate::providers::handles::Handles;
 use crate::providers::http::Reply;
 use crate::providers::id_outcomes::{distinct_ids, fold_handle, fold_handles, read_object};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, UnsolicitedObjects};
 use crate::providers::scalar::{self, present};
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::activity::Activity;
 use engine::base::clock::Millis;
 use engine::quota::Credential;
@@ -40,7 +42,7 @@ impl Lookup<Account> for Accounts {
         capabilities_with(self.0.account_batches.calls(), CAPABILITIES)
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         date_of(id)
     }
 
@@ -124,7 +126,7 @@ fn is_same_handle(asked: &str, handle: &str) -> bool {
 }
 
 /// Checks the id and returns `None`: an id says when the instance first learned of the account, which may be years after its creation.
-pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+pub fn date_of(id: &str) -> Result<Option<Millis>, BadId> {
     check_id(id).map(|()| None)
 }
 
@@ -137,7 +139,7 @@ pub fn read(
 }
 
 /// Reads one account, also the author in a status.
-pub fn parse_account(raw: &str) -> Result<Account, String> {
+pub fn parse_account(raw: &str) -> Result<Account, UnreadableObject> {
     read_account(raw.trim()).1
 }
 
@@ -185,14 +187,13 @@ struct Moved<'a> {
 }
 
 /// Reads an account: its id, if readable, and the account or the reason why it is unreadable.
-pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
-    let id = |user: &User<'_>| Ok(present(user.id).and_then(text_or_number).ok_or("no id")?);
-    read_object(raw, "an account", id, |user, id| user.account(id, raw))
+pub fn read_account(raw: &str) -> (Option<String>, Result<Account, UnreadableObject>) {
+    read_object(raw, "an account", |user: &User<'_>| required_id(user.id), |user, id| user.account(id, raw))
 }
 
 impl User<'_> {
-    fn account(&self, id: String, raw: &str) -> Result<Account, String> {
-        let handle = present(self.acct).and_then(scalar::string).ok_or("the acct is not a string")?;
+    fn account(&self, id: String, raw: &str) -> Result<Account, UnreadableObject> {
+        let handle = scalar::required_text(self.acct, "acct")?;
         let is_suspended = scalar::value(self.suspended) == Some(true);
         // The server empties these fields because of the suspension: the owner did not change them.
         let text = |field: Option<&RawValue>| present(field).and_then(scalar::string).filter(|_| !is_suspended);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::errors;
 use crate::providers::auth;
-use crate::providers::http::{HttpClient, Reply, endpoint_url};
+use crate::providers::http::{ClientError, HttpClient, Reply, endpoint_url};
 use crate::providers::lookup::LookupError;
 use engine::quota::Credential;
 
@@ -46,7 +46,7 @@ pub(super) struct InstanceAddress {
 }
 
 impl InstanceAddress {
-    pub fn new(base: &Url) -> Result<Self, String> {
+    pub fn new(base: &Url) -> Result<Self, ClientError> {
         Ok(Self { v2: endpoint_url(base, V2)?, v1: endpoint_url(base, V1)? })
     }
 

@@ -33,13 +33,14 @@ pub use self::batches::Calls;
 use self::description::InstanceAddress;
 pub use self::status::read_id;
 use super::id_outcomes::{assign_objects, distinct_ids};
-use crate::model::post::Tweet;
+use crate::model::post::{BadId, Tweet};
 use crate::providers::auth::{self, explain_anonymous_refusal};
-use crate::providers::http::{HttpClient, HttpOptions, Reply, endpoint_url, parse_base_url};
+use crate::providers::http::{ClientError, HttpClient, HttpOptions, Reply, endpoint_url, parse_base_url};
 use crate::providers::lookup::{
     Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, UnsolicitedObjects, decode_lossy,
     parse_json, parse_list,
 };
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::clock::{Millis, Stopwatch};
 use engine::base::random;
 use engine::quota::{Credential, CredentialKind};
@@ -102,7 +103,7 @@ pub struct Mastodon {
 
 impl Mastodon {
     /// Builds the provider without a call. An error is in words for the person who set the options.
-    pub fn new(options: MastodonOptions) -> Result<Self, String> {
+    pub fn new(options: MastodonOptions) -> Result<Self, ClientError> {
         let base = parse_base_url(&options.base_url)?;
         let http = HttpClient::new(&options.http)?;
         let (statuses, accounts) = (endpoint_url(&base, STATUSES_PATH)?, endpoint_url(&base, ACCOUNTS_PATH)?);
@@ -237,7 +238,7 @@ impl Lookup for Mastodon {
         capabilities_with(self.status_batches.calls(), CAPABILITIES)
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         date_of(id)
     }
 
@@ -277,7 +278,7 @@ pub fn refusal_error(reply: &Reply, kind: &CredentialKind) -> LookupError {
 }
 
 /// Creation time of a status, in ms since the epoch, if the id contains it. The error states why the id is invalid.
-pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+pub fn date_of(id: &str) -> Result<Option<Millis>, BadId> {
     check_id(id)?;
     // 48 bits of milliseconds and 16 of a sequence. Other software's ids have another layout.
     let ms = id.parse::<u64>().ok().and_then(|id| Millis::try_from(id >> 16).ok());
@@ -285,14 +286,14 @@ pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
 }
 
 /// Checks the form of an id. The error states why no instance has such an id.
-pub fn check_id(id: &str) -> Result<(), String> {
+pub fn check_id(id: &str) -> Result<(), BadId> {
     if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
-        return Err("the id is not one of an instance: 1 to 64 letters, digits, - and _".to_owned());
+        return Err(BadId::Form("the id is not one of an instance: 1 to 64 letters, digits, - and _"));
     }
     Ok(())
 }
 
-pub fn parse_status(raw: &str) -> Result<Tweet, String> {
+pub fn parse_status(raw: &str) -> Result<Tweet, UnreadableObject> {
     status::read(raw.trim()).1
 }
 
@@ -310,7 +311,7 @@ pub fn read_objects<T: Clone>(
     ids: &[String],
     calls: Calls,
     [many, one]: [&str; 2],
-    read: impl Fn(&str) -> (Option<String>, Result<T, String>),
+    read: impl Fn(&str) -> (Option<String>, Result<T, UnreadableObject>),
 ) -> Result<(Vec<Outcome<T>>, UnsolicitedObjects), LookupError> {
     let body = decode_lossy(body);
     let objects = match calls {

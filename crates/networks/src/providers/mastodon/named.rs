@@ -1,17 +1,18 @@
 //! Accounts of an instance as people write them. No I/O.
 
 use super::check_id;
-use crate::providers::named::{AccountRef, Address, first_column, is_digits, server_name};
+use crate::providers::named::{AccountRef, Address, BadAccountRef, first_column, is_digits, server_name};
 
 /// Longest name of an account: other software allows more than Mastodon's 30.
 const LONGEST: usize = 64;
 
 /// Reads an account: an id of the instance, a handle (`ann`, `@ann`, `ann@server`), or an address of the account or of one of its
 /// posts. Digits, and text after `id:`, are an id: ids of other software (Pleroma, GoToSocial) look like handles. An error is one clause.
-pub fn read_account_ref(line: &str) -> Result<AccountRef, String> {
+pub fn read_account_ref(line: &str) -> Result<AccountRef, BadAccountRef> {
     let word = first_column(line)?;
     if let Some(id) = word.strip_prefix("id:").or(Some(word).filter(|word| is_digits(word))) {
-        return check_id(id).map(|()| AccountRef::Id(id.to_owned()));
+        check_id(id)?;
+        return Ok(AccountRef::Id(id.to_owned()));
     }
     match Address::read(word)? {
         Some(address) => read_address(&address),
@@ -19,14 +20,15 @@ pub fn read_account_ref(line: &str) -> Result<AccountRef, String> {
     }
 }
 
-fn parse_handle(text: &str) -> Result<AccountRef, String> {
+fn parse_handle(text: &str) -> Result<AccountRef, BadAccountRef> {
     let text = text.strip_prefix('@').unwrap_or(text);
     let (name, of) = text.split_once('@').map_or((text, None), |(name, of)| (name, Some(of)));
     if !is_name(name) {
-        return Err("not an id, a handle (user or user@server) or the address of a profile".to_owned());
+        let why = "not an id, a handle (user or user@server) or the address of a profile";
+        return Err(BadAccountRef::Handle(why));
     }
     let Some(of) = of else { return Ok(AccountRef::Handle(name.to_owned())) };
-    let of = server_name(of).ok_or("the handle has no server's name after its second @")?;
+    let of = server_name(of).ok_or(BadAccountRef::Handle("the handle has no server's name after its second @"))?;
     Ok(AccountRef::Handle(format!("{name}@{of}")))
 }
 
@@ -38,17 +40,20 @@ fn is_name(text: &str) -> bool {
         && !text.ends_with(['.', '-'])
 }
 
-fn read_address(address: &Address) -> Result<AccountRef, String> {
+fn read_address(address: &Address) -> Result<AccountRef, BadAccountRef> {
     let segments = address.segments();
     // The web client of older versions used such addresses.
     let path = if segments.first() == Some(&"web") { &segments[1..] } else { &segments[..] };
     let name = match path {
         ["users", name, ..] => name,
         ["accounts", ..] | ["ap", ..] => {
-            return Err("the address contains an id of the instance; write the id alone".to_owned());
+            return Err(BadAccountRef::Address("the address contains an id of the instance; write the id alone"));
         }
         [name, ..] if name.starts_with('@') => name.trim_start_matches('@'),
-        _ => return Err("the address names no account: it has neither /@user nor /users/user".to_owned()),
+        _ => {
+            let why = "the address names no account: it has neither /@user nor /users/user";
+            return Err(BadAccountRef::Address(why));
+        }
     };
     // `/@user@server` is another server's account, shown by this one.
     if name.contains('@') || !is_name(name) {
@@ -103,7 +108,11 @@ mod tests {
             ("https://social.example/@a%20b", "not an id, a handle"),
             ("https://social.example/users/@", "not an id, a handle"),
         ] {
-            assert!(read_account_ref(line).unwrap_err().contains(why), "{line}: {:?}", read_account_ref(line));
+            assert!(
+                read_account_ref(line).unwrap_err().to_string().contains(why),
+                "{line}: {:?}",
+                read_account_ref(line)
+            );
         }
     }
 }

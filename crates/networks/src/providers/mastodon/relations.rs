@@ -121,7 +121,7 @@ pub fn read(body: &[u8], link: Option<&str>) -> Result<Members, LookupError> {
         let (id, account) = read_account(raw.get());
         match id.as_deref().map_or(Ok(()), check_id) {
             Ok(()) => page.add((id, account)),
-            Err(why) => page.unreadable.add(why),
+            Err(why) => page.unreadable.add(why.to_string()),
         }
     }
     Ok(page)

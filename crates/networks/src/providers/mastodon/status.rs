@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use crate::model::post::{Details, Metrics, Tweet};
 use crate::providers::id_outcomes::read_object;
 use crate::providers::scalar::{self, present};
+use crate::providers::unreadable::UnreadableObject;
 
 #[derive(Deserialize)]
 struct Status<'a> {
@@ -74,9 +75,8 @@ struct Account<'a> {
 }
 
 /// Returns the id, if readable, and the status. The counts of a boost are its own, not the original's.
-pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
-    let id = |status: &Status<'_>| Ok(present(status.id).and_then(text_or_number).ok_or("no id")?);
-    read_object(raw, "a status", id, |status, id| status.to_tweet(id, raw))
+pub fn read(raw: &str) -> (Option<String>, Result<Tweet, UnreadableObject>) {
+    read_object(raw, "a status", |status: &Status<'_>| required_id(status.id), |status, id| status.to_tweet(id, raw))
 }
 
 /// Id of a status object; `None` if it is unreadable.
@@ -86,9 +86,9 @@ pub fn read_id(raw: &str) -> Option<String> {
 }
 
 impl Status<'_> {
-    fn to_tweet(&self, id: String, raw: &str) -> Result<Tweet, String> {
+    fn to_tweet(&self, id: String, raw: &str) -> Result<Tweet, UnreadableObject> {
         let created_at = scalar::date(self.created_at, "created_at", scalar::rfc3339)?;
-        let content = present(self.content).and_then(scalar::string).ok_or("the content is not a string")?;
+        let content = scalar::required_text(self.content, "content")?;
         let account: Account<'_> = scalar::value(self.account).unwrap_or_default();
         let count = |field: Option<&RawValue>| field.and_then(scalar::count);
         Ok(Tweet {
@@ -118,6 +118,11 @@ impl Status<'_> {
             raw: raw.to_owned(),
         })
     }
+}
+
+/// Id of an object, which must have one.
+pub fn required_id(field: Option<&RawValue>) -> Result<String, UnreadableObject> {
+    present(field).and_then(text_or_number).ok_or(UnreadableObject::Missing("id"))
 }
 
 /// Reads an id: a string; the oldest servers, and some other software, write numbers.

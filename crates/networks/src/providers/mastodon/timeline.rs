@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::providers::auth::get;
-use crate::providers::http::{HttpClient, Reply, parse_base_url};
+use crate::providers::http::{ClientError, HttpClient, Reply, parse_base_url};
 use crate::providers::lookup::LookupError;
 use crate::providers::mastodon::description::InstanceAddress;
 use crate::providers::mastodon::{self, TIMES, errors, parse_status, read_id};
@@ -78,7 +78,7 @@ pub struct MastodonApi {
 }
 
 impl MastodonApi {
-    pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
+    pub fn new(http: HttpClient, base_url: &str) -> Result<Self, ClientError> {
         let base = parse_base_url(base_url)?;
         Ok(Self { http, instance: InstanceAddress::new(&base)?, base })
     }

@@ -12,13 +12,14 @@ use serde_json::value::RawValue;
 use super::object::exact_id;
 use super::{TwitterV1, errors, limits};
 use crate::model::account::{Account, AccountCounts, AccountState};
-use crate::model::post::TweetId;
+use crate::model::post::{BadId, TweetId};
 use crate::providers::handles::Handles;
 use crate::providers::id_outcomes::{assign_objects, distinct_ids, fold_handles, read_by_handle, read_object};
 use crate::providers::lookup::{
     Answer, Capabilities, Charge, Lookup, LookupError, Outcome, UnsolicitedObjects, decode_lossy, parse_list,
 };
 use crate::providers::scalar::{self, present};
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::activity::Activity;
 use engine::base::clock::Millis;
 use engine::quota::Credential;
@@ -35,7 +36,7 @@ impl Lookup<Account> for Accounts {
         CAPABILITIES
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         // Exact to about a minute; `None` for ids from before 2016, which were assigned in sequence.
         TweetId::date_of(id)
     }
@@ -91,7 +92,7 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Unsol
 }
 
 /// Reads one account, also an author in a post.
-pub fn parse_account(raw: &str) -> Result<Account, String> {
+pub fn parse_account(raw: &str) -> Result<Account, UnreadableObject> {
     read_account(raw.trim()).1
 }
 
@@ -148,14 +149,14 @@ struct Newest<'a> {
 }
 
 /// Reads a user object: its id, if readable, and the account or the reason why it is unreadable.
-pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
+pub fn read_account(raw: &str) -> (Option<String>, Result<Account, UnreadableObject>) {
     let id = |user: &User<'_>| exact_id(user.id_str, user.id).map(|id| id.to_string());
     read_object(raw, "an account", id, |user, id| user.account(id, raw))
 }
 
 impl User<'_> {
-    fn account(&self, id: String, raw: &str) -> Result<Account, String> {
-        let handle = present(self.screen_name).and_then(scalar::string).ok_or("the screen_name is not a string")?;
+    fn account(&self, id: String, raw: &str) -> Result<Account, UnreadableObject> {
+        let handle = scalar::required_text(self.screen_name, "screen_name")?;
         // A whole object has null for an unset address, and leaves out a missing banner. Mentions are partial objects.
         let is_whole = self.followers_count.is_some();
         let text = |field| scalar::text(field, is_whole);

@@ -1,10 +1,11 @@
 //! Turns the body of a successful answer, in both of its forms, into one outcome per requested id.
 
-use super::object::{Object, error_text};
+use super::object::Object;
 use crate::model::post::Tweet;
 use crate::providers::id_outcomes::IdOutcomes;
 use crate::providers::lookup::{LookupError, Outcome, UnsolicitedObjects, decode_lossy};
 use crate::providers::pieces::{Piece, walk};
+use crate::providers::unreadable::UnreadableObject;
 
 /// Reads a body. Returns the outcomes in the order of `ids`, and the unrequested objects. An error does not repeat the body.
 ///
@@ -67,7 +68,7 @@ fn assign_returned(asked: &mut IdOutcomes<'_, Tweet>, key: Option<&str>, Piece {
         return;
     };
     asked.set_outcome(position, || {
-        let object = value.map_err(|error| error_text(&error));
-        object.and_then(|object| object.to_whole_tweet(text, key)).map_or_else(Outcome::Broken, Outcome::Found)
+        let object = value.map_err(|error| UnreadableObject::from_json_error(&error));
+        object.and_then(|object| object.to_whole_tweet(text, key)).into()
     });
 }

@@ -20,9 +20,11 @@ use reqwest::{Method, Request, Url};
 pub use self::answer::read as read_answer;
 pub use self::object::{parse_ingested, parse_tweet};
 use super::id_outcomes::distinct_ids;
-use crate::model::post::TweetId;
+use crate::model::post::{BadId, TweetId};
 use crate::providers::auth::Auth;
-use crate::providers::http::{HttpClient, HttpOptions, Reply, endpoint_url, parse_base_url, request_build_error};
+use crate::providers::http::{
+    ClientError, HttpClient, HttpOptions, Reply, endpoint_url, parse_base_url, request_build_error,
+};
 use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
 use engine::base::clock::Millis;
 use engine::quota::Credential;
@@ -82,7 +84,7 @@ pub struct TwitterV1 {
 
 impl TwitterV1 {
     /// Builds the provider without a call. An error is in words for the person who set the options.
-    pub fn new(options: TwitterV1Options) -> Result<Self, String> {
+    pub fn new(options: TwitterV1Options) -> Result<Self, ClientError> {
         let base = parse_base_url(&options.base_url)?;
         let (endpoint, accounts, limits_endpoint) =
             (endpoint_url(&base, LOOKUP_PATH)?, endpoint_url(&base, ACCOUNTS_PATH)?, endpoint_url(&base, LIMITS_PATH)?);
@@ -119,7 +121,7 @@ impl Lookup for TwitterV1 {
         CAPABILITIES
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         TweetId::date_of(id)
     }
 

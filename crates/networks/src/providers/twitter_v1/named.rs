@@ -1,7 +1,7 @@
 //! Accounts of Twitter and X as people write them. No I/O.
 
-use crate::model::post::TweetId;
-use crate::providers::named::{AccountRef, Address, first_column, is_digits, strip_id_mark};
+use crate::model::post::{BadId, TweetId};
+use crate::providers::named::{AccountRef, Address, BadAccountRef, first_column, is_digits, strip_id_mark};
 use engine::base::clock::{self, Millis};
 
 /// Longest handle: new ones have up to 15 characters, some of the first have more.
@@ -35,17 +35,16 @@ const DAY_MS: Millis = 86_400_000;
 
 /// Reads an account: an id, a handle with or without `@`, or an address of the account or of one of its posts. Digits alone are an id.
 /// An error is one clause.
-pub fn read_account_ref(line: &str) -> Result<AccountRef, String> {
+pub fn read_account_ref(line: &str) -> Result<AccountRef, BadAccountRef> {
     let word = first_column(line)?;
     if is_digits(word) {
         return parse_id(word);
     }
     // CSV marks ids this way, and a handle may look the same.
     if strip_id_mark(word) != word {
-        return Err(
-            "x and digits may be an id that CSV marks, or a handle: write the id without x, or the handle with @"
-                .to_owned(),
-        );
+        return Err(BadAccountRef::Handle(
+            "x and digits may be an id that CSV marks, or a handle: write the id without x, or the handle with @",
+        ));
     }
     match Address::read(word)? {
         Some(address) => read_address(&address),
@@ -53,39 +52,39 @@ pub fn read_account_ref(line: &str) -> Result<AccountRef, String> {
     }
 }
 
-fn parse_id(text: &str) -> Result<AccountRef, String> {
-    let id = TweetId::parse(text).map_err(|why| why.to_string())?;
+fn parse_id(text: &str) -> Result<AccountRef, BadAccountRef> {
+    let id = TweetId::parse(text)?;
     // Since 2016 account ids contain their creation time, like post ids.
     if id.created_at().is_some_and(|made_at| made_at > clock::wall_ms() + DAY_MS) {
-        return Err("the id contains a date in the future, so it is not an account's id; check its digits".to_owned());
+        let why = "the id contains a date in the future, so it is not an account's id; check its digits";
+        return Err(BadId::Form(why).into());
     }
     Ok(AccountRef::Id(id.to_string()))
 }
 
-fn parse_handle(text: &str) -> Result<AccountRef, String> {
+fn parse_handle(text: &str) -> Result<AccountRef, BadAccountRef> {
     let is_handle =
         (1..=LONGEST).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if is_handle {
         return Ok(AccountRef::Handle(text.to_owned()));
     }
-    Err("not an id, a handle (letters, digits and _) or the address of a profile".to_owned())
+    Err(BadAccountRef::Handle("not an id, a handle (letters, digits and _) or the address of a profile"))
 }
 
-fn read_address(address: &Address) -> Result<AccountRef, String> {
+fn read_address(address: &Address) -> Result<AccountRef, BadAccountRef> {
     let host = &address.host;
     let host = ["www.", "mobile.", "m."].iter().find_map(|of| host.strip_prefix(of)).unwrap_or(host);
     if !matches!(host, "twitter.com" | "x.com") {
-        return Err("the address is not one of x.com or twitter.com".to_owned());
+        return Err(BadAccountRef::Address("the address is not one of x.com or twitter.com"));
     }
+    let no_account = BadAccountRef::Address("the address names no account");
     match (&address.segments()[..], address.parameter("user_id"), address.parameter("screen_name")) {
         (["i", "user", number, ..], ..) => parse_id(number),
         (["intent", "user" | "follow"], Some(number), _) => parse_id(number),
         (["intent", "user" | "follow"], None, Some(name)) => parse_handle(name.strip_prefix('@').unwrap_or(name)),
-        ([page, ..], ..) if NON_ACCOUNT_PATHS.contains(&&*page.to_ascii_lowercase()) => {
-            Err("the address names no account".to_owned())
-        }
+        ([page, ..], ..) if NON_ACCOUNT_PATHS.contains(&&*page.to_ascii_lowercase()) => Err(no_account),
         ([name, ..], ..) => parse_handle(name.strip_prefix('@').unwrap_or(name)),
-        ([], ..) => Err("the address names no account".to_owned()),
+        ([], ..) => Err(no_account),
     }
 }
 
@@ -131,7 +130,11 @@ mod tests {
             ("https://x.com/intent/user", "names no account"),
             ("https://x.com/i/user/ann", ""),
         ] {
-            assert!(read_account_ref(line).unwrap_err().contains(why), "{line}: {:?}", read_account_ref(line));
+            assert!(
+                read_account_ref(line).unwrap_err().to_string().contains(why),
+                "{line}: {:?}",
+                read_account_ref(line)
+            );
         }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 pub use self::fields::MapOrElse;
 use crate::model::post::{Details, Metrics, Tweet, TweetId};
 use crate::providers::scalar::{self, date_error, present};
+use crate::providers::unreadable::UnreadableObject;
 use crate::providers::x_v2::post::read_counts;
 use engine::base::clock::Millis;
 
@@ -54,13 +55,13 @@ struct Author<'a> {
 }
 
 /// Reads one tweet object of API v1.1. A notice in place of its text gives no text. An error is a short text for people.
-pub fn parse_tweet(raw: &str) -> Result<Tweet, String> {
+pub fn parse_tweet(raw: &str) -> Result<Tweet, UnreadableObject> {
     Object::parse(raw)?.to_whole_tweet(raw, None)
 }
 
 /// Reads a tweet of an ingest: a v1.1 object, or as little as `{"id": …, "created_at": …}` (the date as in [`scalar::any_date`]).
 /// An error is a short text for people.
-pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
+pub fn parse_ingested(raw: &str) -> Result<Tweet, UnreadableObject> {
     let raw = raw.trim();
     let object = Object::parse(raw)?;
     let created_at = match present(object.created_at) {
@@ -70,27 +71,18 @@ pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
     object.to_tweet(raw, object.id()?, created_at)
 }
 
-pub fn error_text(error: &serde_json::Error) -> String {
-    match error.classify() {
-        serde_json::error::Category::Data => "not a JSON object".to_owned(),
-        // serde_json's text would quote the input.
-        _ if error.line() == 1 => format!("not JSON, at column {}", error.column()),
-        _ => format!("not JSON, at column {} of its line {}", error.column(), error.line()),
-    }
-}
-
 impl<'a> Object<'a> {
-    pub fn parse(raw: &'a str) -> Result<Self, String> {
-        serde_json::from_str(raw).map_err(|error| error_text(&error))
+    pub fn parse(raw: &'a str) -> Result<Self, UnreadableObject> {
+        serde_json::from_str(raw).map_err(|error| UnreadableObject::from_json_error(&error))
     }
 
-    pub fn id(&self) -> Result<TweetId, String> {
+    pub fn id(&self) -> Result<TweetId, UnreadableObject> {
         exact_id(self.id_str, self.id)
     }
 
     /// Reads a whole object of an answer: it has a text, and its date is in v1.1's form. `key` is the requested id, if the answer
     /// states it. It replaces a missing `id_str`: a rounded `id` would look like the id of a later edit.
-    pub fn to_whole_tweet(&self, raw: &str, key: Option<&str>) -> Result<Tweet, String> {
+    pub fn to_whole_tweet(&self, raw: &str, key: Option<&str>) -> Result<Tweet, UnreadableObject> {
         let own = present(self.id_str).and_then(|text| scalar::id(text).ok());
         let id = match own.or_else(|| TweetId::parse(key?).ok()) {
             Some(id) => id,
@@ -99,17 +91,17 @@ impl<'a> Object<'a> {
         let created_at = scalar::date(self.created_at, "created_at", scalar::twitter_date)?;
         let tweet = self.to_tweet(raw, id, created_at)?;
         if tweet.text.is_none() && tweet.withheld_in.is_none() {
-            return Err("neither full_text nor text".to_owned());
+            return Err(UnreadableObject::NoText);
         }
         Ok(tweet)
     }
 
-    fn to_tweet(&self, raw: &str, id: TweetId, created_at: Option<Millis>) -> Result<Tweet, String> {
+    fn to_tweet(&self, raw: &str, id: TweetId, created_at: Option<Millis>) -> Result<Tweet, UnreadableObject> {
         let no_author = Author::default();
         let author = match &self.author {
             None => &no_author,
             Some(MapOrElse::Map(author)) => author,
-            Some(MapOrElse::Else) => return Err("the user is not an object".to_owned()),
+            Some(MapOrElse::Else) => return Err(UnreadableObject::NotAnObject("user")),
         };
         let author_name = author.screen_name.and_then(scalar::string);
         let original: Option<Object<'_>> = scalar::value(self.retweeted_status);
@@ -163,13 +155,11 @@ impl<'a> Object<'a> {
     ///
     /// Objects of streams and older archives have the first 140 characters in `text` and the rest in `extended_tweet`. The text of a
     /// retweet ("RT @ann: …") is cut to 140, and whole in `original`. If the original has no author, the retweet's own text names it.
-    fn whole_text(&self, original: Option<&Object<'_>>) -> Result<(Option<String>, bool), String> {
+    fn whole_text(&self, original: Option<&Object<'_>>) -> Result<(Option<String>, bool), UnreadableObject> {
         let extended: Option<Object<'_>> = scalar::value(self.extended_tweet);
         let extended = extended.and_then(|extended| scalar::string(present(extended.full_text)?));
-        let own = match present(self.full_text).or(present(self.text)) {
-            None => None,
-            Some(text) => Some(scalar::string(text).ok_or("the text is not a string")?),
-        };
+        let own = present(self.full_text).or(present(self.text));
+        let own = own.map(|text| scalar::required_text(Some(text), "text")).transpose()?;
         let name = |original: &Object<'_>| match &original.author {
             Some(MapOrElse::Map(author)) => author.screen_name.and_then(scalar::string),
             Some(MapOrElse::Else) | None => None,
@@ -196,13 +186,13 @@ impl<'a> Object<'a> {
 }
 
 /// Id from `id_str`, since JavaScript rounds `id`; from `id` if there is no readable `id_str`.
-pub fn exact_id(text: Option<&RawValue>, number: Option<&RawValue>) -> Result<TweetId, String> {
+pub fn exact_id(text: Option<&RawValue>, number: Option<&RawValue>) -> Result<TweetId, UnreadableObject> {
     match (present(text), present(number)) {
-        (None, None) => Err("no id_str or id".to_owned()),
-        (Some(text), None) => scalar::id(text).map_err(|bad| format!("id_str: {bad}")),
-        (None, Some(number)) => scalar::id(number).map_err(|bad| format!("id: {bad}")),
+        (None, None) => Err(UnreadableObject::Missing("id_str or id")),
+        (Some(text), None) => scalar::id(text).map_err(|bad| UnreadableObject::BadId("id_str", bad)),
+        (None, Some(number)) => scalar::id(number).map_err(|bad| UnreadableObject::BadId("id", bad)),
         (Some(text), Some(number)) => {
-            scalar::id(text).or_else(|bad| scalar::id(number).map_err(|_| format!("id_str: {bad}")))
+            scalar::id(text).or_else(|bad| scalar::id(number).map_err(|_| UnreadableObject::BadId("id_str", bad)))
         }
     }
 }

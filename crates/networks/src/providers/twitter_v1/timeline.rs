@@ -8,13 +8,16 @@ mod refusal;
 use async_trait::async_trait;
 use reqwest::Url;
 use serde::Deserialize;
+use serde::de::Error as _;
 use serde_json::value::RawValue;
 
 use crate::providers::auth::Auth;
-use crate::providers::http::{HttpClient, parse_base_url};
+use crate::providers::http::{ClientError, HttpClient, parse_base_url};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::IdLayout;
-use crate::providers::source::{NetworkTimeline, SourceKind, SourceQuery, check_length, check_no_sign, check_number};
+use crate::providers::source::{
+    NetworkTimeline, SourceError, SourceKind, SourceQuery, check_length, check_no_sign, check_number,
+};
 use crate::providers::timeline::{NextPage, Page, Post, Rules, TimelineRequest, measure_reading, read_posts};
 use crate::providers::twitter_v1::{errors, limits, parse_tweet};
 use engine::base::clock::Millis;
@@ -71,7 +74,7 @@ pub struct TwitterApi {
 }
 
 impl TwitterApi {
-    pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
+    pub fn new(http: HttpClient, base_url: &str) -> Result<Self, ClientError> {
         let base = parse_base_url(base_url)?;
         let auth = Auth::new(http, &base, errors::means_bad_token)?;
         Ok(Self { base, auth })
@@ -105,8 +108,11 @@ impl SourceKind for Kind {
             Self::Search { query } => check_length(500, "query", query),
             Self::User { screen_name: Some(name), user_id: None } => check_no_sign('@', "screen_name", name),
             Self::User { screen_name: None, user_id: Some(id) } => check_number("user_id", id),
-            Self::User { screen_name: None, .. } => Err(".screen_name is missing: it names the timeline".to_owned()),
-            Self::User { .. } => Err(".user_id does not apply beside screen_name: remove one of them".to_owned()),
+            Self::User { screen_name: None, .. } => Err(SourceError::missing_field("screen_name")),
+            Self::User { .. } => {
+                let why = ".user_id does not apply beside screen_name: remove one of them";
+                Err(SourceError::Value(why.to_owned()))
+            }
             Self::List { list_id } => check_number("list_id", list_id),
             Self::Home {} => Ok(None),
         }

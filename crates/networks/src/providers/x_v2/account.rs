@@ -18,11 +18,12 @@ use super::answer::{Subject, read_objects};
 use super::post::withheld_in;
 use super::{XV2, errors};
 use crate::model::account::{Account, AccountCounts, AccountState};
-use crate::model::post::TweetId;
+use crate::model::post::{BadId, TweetId};
 use crate::providers::handles::Handles;
 use crate::providers::id_outcomes::{IdOutcomes, distinct_ids, fold_handles, read_by_handle, read_object};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, UnsolicitedObjects};
 use crate::providers::scalar::{self, present};
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::activity::Activity;
 use engine::base::clock::Millis;
 use engine::quota::Credential;
@@ -42,7 +43,7 @@ impl Lookup<Account> for Accounts {
         CAPABILITIES
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         // Exact to about a minute; `None` for ids from before 2016, which were assigned in sequence.
         TweetId::date_of(id)
     }
@@ -110,7 +111,7 @@ fn assign_accounts(asked: &mut IdOutcomes<'_, Account>, data: Vec<&RawValue>) {
 }
 
 /// Reads one account, also one that came beside a post, with any fields.
-pub fn parse_account(raw: &str) -> Result<Account, String> {
+pub fn parse_account(raw: &str) -> Result<Account, UnreadableObject> {
     read_account(raw.trim(), false).1
 }
 
@@ -151,17 +152,17 @@ struct User<'a> {
 }
 
 /// Reads one account. `is_whole` is true if all fields were requested: X leaves out empty ones.
-pub fn read_account(raw: &str, is_whole: bool) -> (Option<String>, Result<Account, String>) {
+pub fn read_account(raw: &str, is_whole: bool) -> (Option<String>, Result<Account, UnreadableObject>) {
     let id = |user: &User<'_>| {
         let id = present(user.id).and_then(|id| scalar::id(id).ok());
-        Ok(id.ok_or("no id")?.to_string())
+        id.map(|id| id.to_string()).ok_or(UnreadableObject::Missing("id"))
     };
     read_object(raw, "an account", id, |user, id| user.account(id, raw, is_whole))
 }
 
 impl User<'_> {
-    fn account(&self, id: String, raw: &str, is_whole: bool) -> Result<Account, String> {
-        let handle = present(self.username).and_then(scalar::string).ok_or("the username is not a string")?;
+    fn account(&self, id: String, raw: &str, is_whole: bool) -> Result<Account, UnreadableObject> {
+        let handle = scalar::required_text(self.username, "username")?;
         let text = |field| scalar::text(field, is_whole);
         let counts: HashMap<Cow<'_, str>, &RawValue> = scalar::value(self.public_metrics).unwrap_or_default();
         let count = |name: &str| counts.get(name).and_then(|raw| scalar::count(raw));

@@ -15,6 +15,7 @@ use crate::providers::lookup::{
     LookupError, Outcome, UnsolicitedObjects, Usage, decode_lossy, json_error, require_object,
 };
 use crate::providers::scalar;
+use crate::providers::unreadable::UnreadableObject;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
@@ -146,11 +147,8 @@ fn assign_posts(asked: &mut IdOutcomes<'_, Tweet>, data: Vec<&RawValue>) {
     }
 }
 
-fn outcome(post: &Result<Post<'_>, String>, raw: &RawValue) -> Outcome {
-    match post.as_ref().map_err(Clone::clone).and_then(|post| post.to_tweet(raw.get())) {
-        Ok(tweet) => Outcome::Found(tweet),
-        Err(reason) => Outcome::Broken(reason),
-    }
+fn outcome(post: &Result<Post<'_>, UnreadableObject>, raw: &RawValue) -> Outcome {
+    post.as_ref().map_err(Clone::clone).and_then(|post| post.to_tweet(raw.get())).into()
 }
 
 impl Problem<'_> {

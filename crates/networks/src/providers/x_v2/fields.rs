@@ -117,6 +117,15 @@ impl FieldNames {
     }
 }
 
+/// A name in the settings that neither document has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownName {
+    #[error("fields: {name:?} is not a field of a post: write all, or any of {known}")]
+    Field { name: String, known: String },
+    #[error("expansions: {name:?} is not an expansion: write any of {known}")]
+    Expansion { name: String, known: String },
+}
+
 /// Requested fields and expansions, besides the id and the text, which always come.
 #[derive(Debug, Clone)]
 pub struct Fields {
@@ -133,24 +142,22 @@ impl Fields {
     }
 
     /// Parses comma-separated names of either document, and adds the required fields. `all` stands for every public field.
-    pub fn new(names: FieldNames, fields: &str, expansions: &str) -> Result<Self, String> {
+    pub fn new(names: FieldNames, fields: &str, expansions: &str) -> Result<Self, UnknownName> {
         let mut asked = BTreeSet::from(REQUIRED);
         for name in split_names(fields) {
             let fields = REQUIRED.into_iter().chain(PUBLIC).chain(PRIVATE);
-            match name {
-                ALL => asked.extend(PUBLIC),
-                name => drop(asked.insert(find_name(name, fields.clone()).ok_or_else(|| {
-                    format!(
-                        "fields: {name:?} is not a field of a post: write all, or any of {}",
-                        names.list(fields, ", ")
-                    )
-                })?)),
+            if name == ALL {
+                asked.extend(PUBLIC);
+                continue;
             }
+            let known = find_name(name, fields.clone());
+            asked.insert(
+                known.ok_or_else(|| UnknownName::Field { name: name.to_owned(), known: names.list(fields, ", ") })?,
+            );
         }
         let expansions = split_names(expansions).map(|name| {
-            find_name(name, EXPANSIONS).ok_or_else(|| {
-                format!("expansions: {name:?} is not an expansion: write any of {}", names.list(EXPANSIONS, ", "))
-            })
+            find_name(name, EXPANSIONS)
+                .ok_or_else(|| UnknownName::Expansion { name: name.to_owned(), known: names.list(EXPANSIONS, ", ") })
         });
         let expansions = expansions.collect::<Result<BTreeSet<_>, _>>()?;
         Ok(Self { names, fields: names.list(asked, ","), expansions: names.list(expansions, ",") })
@@ -221,10 +228,10 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_the_list() {
-        let error = Fields::new(FieldNames::Post, "lang, colour", "").unwrap_err();
+        let error = Fields::new(FieldNames::Post, "lang, colour", "").unwrap_err().to_string();
         assert!(error.starts_with("fields: \"colour\" is not a field") && error.contains("all, or any of"), "{error}");
         assert!(error.contains("edit_history_post_ids") && error.contains("organic_metrics"), "{error}");
-        let error = Fields::new(FieldNames::Tweet, "all", "all").unwrap_err();
+        let error = Fields::new(FieldNames::Tweet, "all", "all").unwrap_err().to_string();
         assert!(error.starts_with("expansions: \"all\" is not") && error.contains("referenced_tweets.id"), "{error}");
     }
 }

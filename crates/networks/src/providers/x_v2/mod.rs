@@ -29,10 +29,11 @@ pub use self::answer::read as read_answer;
 pub use self::fields::{FieldNames, Fields};
 pub use self::post::read_id;
 use super::id_outcomes::distinct_ids;
-use crate::model::post::{Tweet, TweetId};
+use crate::model::post::{BadId, Tweet, TweetId};
 use crate::providers::auth::Auth;
-use crate::providers::http::{HttpClient, HttpOptions, Reply, endpoint_url, parse_base_url};
+use crate::providers::http::{ClientError, HttpClient, HttpOptions, Reply, endpoint_url, parse_base_url};
 use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Quota, Usage};
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::clock::Millis;
 use engine::quota::{Credential, CredentialKind};
 
@@ -76,7 +77,7 @@ pub struct XV2 {
 
 impl XV2 {
     /// Builds the provider without a call. An error is in words for the person who set the options.
-    pub fn new(options: XV2Options) -> Result<Self, String> {
+    pub fn new(options: XV2Options) -> Result<Self, ClientError> {
         let base = parse_base_url(&options.base_url)?;
         Ok(Self {
             endpoint: endpoint_url(&base, LOOKUP_PATH)?,
@@ -96,7 +97,7 @@ impl XV2 {
     }
 }
 
-pub fn parse_post(raw: &str) -> Result<Tweet, String> {
+pub fn parse_post(raw: &str) -> Result<Tweet, UnreadableObject> {
     let raw = raw.trim();
     post::Post::parse(raw)?.to_tweet(raw)
 }
@@ -107,7 +108,7 @@ impl Lookup for XV2 {
         CAPABILITIES
     }
 
-    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, BadId> {
         TweetId::date_of(id)
     }
 

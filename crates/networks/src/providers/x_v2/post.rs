@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::model::post::{Details, Metrics, Tweet, TweetId};
 use crate::providers::scalar::{self, present};
+use crate::providers::unreadable::UnreadableObject;
 
 /// Code of v1.1 for a copyright complaint: withheld everywhere.
 const COPYRIGHT: &str = "XY";
@@ -98,14 +99,14 @@ pub fn read_id(raw: &str) -> Option<String> {
 }
 
 impl<'a> Post<'a> {
-    pub fn parse(raw: &'a str) -> Result<Self, String> {
+    pub fn parse(raw: &'a str) -> Result<Self, UnreadableObject> {
         // serde_json's text would quote the input.
-        serde_json::from_str(raw).map_err(|_| "not a JSON object with each field once".to_owned())
+        serde_json::from_str(raw).map_err(|_| UnreadableObject::Not("a JSON object with each field once"))
     }
 
-    pub fn id(&self) -> Result<TweetId, String> {
-        let id = present(self.id).ok_or("no id")?;
-        scalar::id(id).map_err(|bad| format!("id: {bad}"))
+    pub fn id(&self) -> Result<TweetId, UnreadableObject> {
+        let id = present(self.id).ok_or(UnreadableObject::Missing("id"))?;
+        scalar::id(id).map_err(|bad| UnreadableObject::BadId("id", bad))
     }
 
     /// Ids of all versions, its own among them.
@@ -124,19 +125,16 @@ impl<'a> Post<'a> {
         newer.into_iter().map(|version| version.to_string()).collect()
     }
 
-    pub fn to_tweet(&self, raw: &str) -> Result<Tweet, String> {
+    pub fn to_tweet(&self, raw: &str) -> Result<Tweet, UnreadableObject> {
         let id = self.id()?;
         let created_at = scalar::date(self.created_at, "created_at", scalar::rfc3339)?;
         let note = self.note();
-        let text = match note.or(present(self.text)) {
-            None => None,
-            // HTML entities (&amp;) stay as sent: the stored text is the API's.
-            Some(text) => Some(scalar::string(text).ok_or("the text is not a string")?),
-        };
+        // HTML entities (&amp;) stay as sent: the stored text is the API's.
+        let text = note.or(present(self.text)).map(|text| scalar::required_text(Some(text), "text")).transpose()?;
         let withheld_in = withheld_in(self.withheld);
         let details = self.details(text.as_deref(), note.is_some());
         if text.is_none() && withheld_in.is_none() {
-            return Err("no text".to_owned());
+            return Err(UnreadableObject::Missing("text"));
         }
         Ok(Tweet {
             newer: self.newer_than(id),

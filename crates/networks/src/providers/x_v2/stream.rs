@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::providers::auth::Auth;
-use crate::providers::http::{HttpClient, StreamReply, endpoint_url, parse_base_url, request_build_error};
+use crate::providers::http::{ClientError, HttpClient, StreamReply, endpoint_url, parse_base_url, request_build_error};
 use crate::providers::lookup::LookupError;
 use crate::providers::stream::{Chunks, Message, Stream, StreamError};
 use crate::providers::x_v2::{Fields, errors, parse_post, read_id};
@@ -36,7 +36,12 @@ pub struct SearchStream {
 
 impl SearchStream {
     /// Prepares a stream of the API at an address like `https://api.x.com`, without a call. An error is in words for the user.
-    pub fn new(http: HttpClient, base_url: &str, fields: &Fields, credential: Arc<Credential>) -> Result<Self, String> {
+    pub fn new(
+        http: HttpClient,
+        base_url: &str,
+        fields: &Fields,
+        credential: Arc<Credential>,
+    ) -> Result<Self, ClientError> {
         let base = parse_base_url(base_url)?;
         let (mut stream, rules) = (endpoint_url(&base, STREAM_PATH)?, endpoint_url(&base, RULES_PATH)?);
         stream.query_pairs_mut().extend_pairs(fields.parameters());

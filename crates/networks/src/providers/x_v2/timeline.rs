@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 pub use self::body::read;
 use crate::providers::auth::Auth;
-use crate::providers::http::{HttpClient, Reply, parse_base_url};
+use crate::providers::http::{ClientError, HttpClient, Reply, parse_base_url};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::IdLayout;
 use crate::providers::source::{NetworkTimeline, SourceKind, SourceQuery, check_length, check_number};
@@ -58,7 +58,7 @@ pub struct XApi {
 }
 
 impl XApi {
-    pub fn new(http: HttpClient, base_url: &str, fields: Fields) -> Result<Self, String> {
+    pub fn new(http: HttpClient, base_url: &str, fields: Fields) -> Result<Self, ClientError> {
         let base = parse_base_url(base_url)?;
         let auth = Auth::new(http, &base, |reply| reply.status == 401)?;
         Ok(Self { base, fields, auth })

@@ -5,11 +5,11 @@ use serde_json::value::RawValue;
 
 use super::Kind;
 use super::order::{Item, LAYOUT, feed_positions};
-use crate::model::post::SECONDS_BELOW;
-use crate::model::post::Tweet;
+use crate::model::post::{SECONDS_BELOW, Tweet};
 use crate::providers::bluesky::{date_of, indexed_at, parse_date, read_post, sort_time};
 use crate::providers::lookup::LookupError;
 use crate::providers::timeline::Post;
+use crate::providers::unreadable::UnreadableObject;
 use engine::base::clock::Millis;
 use engine::base::id::check_id;
 
@@ -49,7 +49,7 @@ struct Reason {
 struct ListedPost<'a> {
     raw: &'a str,
     uri: String,
-    tweet: Result<Tweet, String>,
+    tweet: Result<Tweet, UnreadableObject>,
     /// Sort time; `None` if it is unknown, or the post stands out of order.
     at: Option<Millis>,
     is_pinned: bool,
@@ -152,7 +152,7 @@ impl<'a> ListedPost<'a> {
     /// Post with a date that allows scheduling: the dates of its client and of its key may be nonsense.
     fn into_dated_tweet(self, feed_position: u64, broken: &mut usize) -> Tweet {
         let tweet = self.tweet.unwrap_or_else(|why| {
-            tracing::warn!(why, "a post is unreadable; the poller schedules it by its id");
+            tracing::warn!(why = why.to_string(), "a post is unreadable; the poller schedules it by its id");
             *broken += 1;
             Tweet { id: self.uri, ..Tweet::default() }
         });
