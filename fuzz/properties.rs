@@ -114,7 +114,7 @@ pub fn enqueue_line(file: &[u8], chunk: usize) {
                     assert!(tweet.content.is_none() || date.is_ok(), "a tweet with an id that is none: {tweet:?}");
                     date.err().iter().for_each(|why| is_about_a_tweet(&why.to_string()));
                 }
-                Err(why) => is_about_a_tweet(&why),
+                Err(why) => is_about_a_tweet(&why.to_string()),
             }
         }
         assert!(tweets.bytes() <= file.len() as u64);
@@ -141,7 +141,7 @@ pub fn account_lines(file: &[u8], chunk: usize) {
                         let again = read_account_ref(&of)(&format!("@{handle}"));
                         assert_eq!(again, Ok(AccountRef::Handle(handle)), "{of}");
                     }
-                    Err(why) => is_about_a_tweet(&why),
+                    Err(why) => is_about_a_tweet(&why.to_string()),
                 }
             }
         };

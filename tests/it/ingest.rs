@@ -139,7 +139,7 @@ async fn each_tweet_is_answered_in_the_order_given() {
         .await
         .unwrap();
     let refused = |answer: &Queued, says: &str| match answer {
-        Queued::Refused(why) => assert!(why.contains(says), "{why}"),
+        Queued::Refused(why) => assert!(why.to_string().contains(says), "{why}"),
         other => panic!("{other:?} instead of {says}"),
     };
     assert_eq!(answers.len(), 10);

@@ -15,7 +15,7 @@ use super::{BadUsage, Options, PipelineChoice, eprint_line, eprint_message};
 use crate::app;
 use crate::data::export::{CsvStyle, Export, Format, FormatError, GraphFormat, Network};
 use collect::config::Settings;
-use collect::ingest::{Moment, ProgressDisplay};
+use collect::ingest::{InvalidMoment, Moment, ProgressDisplay};
 use collect::pipelines::kind::RegisteredPipeline;
 use engine::base::clock::Millis;
 use engine::base::humanize::count_with_noun;
@@ -249,9 +249,9 @@ struct NamedMoment {
 }
 
 impl FromStr for NamedMoment {
-    type Err = String;
+    type Err = InvalidMoment;
 
-    fn from_str(word: &str) -> Result<Self, String> {
+    fn from_str(word: &str) -> Result<Self, InvalidMoment> {
         Ok(Self { word: word.to_owned(), at: word.parse::<Moment>()?.0 })
     }
 }

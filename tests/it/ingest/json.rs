@@ -20,7 +20,7 @@ async fn read_in_chunks(bytes: &[u8], of: &Provider, chunk: usize) -> Read {
     let mut tweets = PostReader::new(BufReader::with_capacity(chunk, bytes), parse(of));
     let mut read = Vec::new();
     while let Some(item) = tweets.next().await.unwrap() {
-        read.push((item.line, item.tweet.map(|tweet| tweet.id)));
+        read.push((item.line, item.tweet.map(|tweet| tweet.id).map_err(|why| why.to_string())));
     }
     assert_eq!(tweets.bytes(), bytes.len() as u64);
     read

@@ -2,6 +2,7 @@
 
 pub(super) use super::elements::Unreadable;
 use super::elements::elements;
+use super::invalid_entry::InvalidEntry;
 use super::json_splitter::TOO_LONG;
 use super::named::AccountReader;
 use super::tweets::{PostReader, ReadEntry, read_entry};
@@ -22,7 +23,7 @@ pub(super) struct Item {
     /// Position from 0: the array element, or the line where the item begins. Blank lines count.
     pub index: u64,
     pub bytes: usize,
-    pub entry: Result<Entry, String>,
+    pub entry: Result<Entry, InvalidEntry>,
 }
 
 #[derive(Debug)]
@@ -114,9 +115,9 @@ impl<'a> Body<'a> {
 
 /// Reads one array element: a post object, an object that contains posts, or an id as text or number.
 fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
-    let item = |tweet: Result<Ingested, String>| Item { index, bytes: text.len(), entry: tweet.map(Entry::from) };
+    let item = |tweet: Result<Ingested, InvalidEntry>| Item { index, bytes: text.len(), entry: tweet.map(Entry::from) };
     let tweet = match text.as_bytes().first() {
-        _ if text.len() > LONGEST_OBJECT => Err(TOO_LONG.to_owned()),
+        _ if text.len() > LONGEST_OBJECT => Err(InvalidEntry::Unreadable(TOO_LONG)),
         Some(b'{') => match read_entry(text, parse) {
             ReadEntry::One(tweet) => tweet,
             ReadEntry::Page(tweets) => return tweets.into_iter().map(item).collect(),
@@ -132,9 +133,9 @@ fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
 }
 
 /// Reads one array element: an id as text or number, or a handle or an address as text.
-fn read_account(text: &str, read: ReadAccountRef) -> Result<AccountRef, String> {
-    let no_account = || "neither an id nor a handle nor an address of an account".to_owned();
-    let read = |text: &str| read(text).map_err(|why| why.to_string());
+fn read_account(text: &str, read: ReadAccountRef) -> Result<AccountRef, InvalidEntry> {
+    let no_account = || InvalidEntry::other_kind("neither an id nor a handle nor an address of an account");
+    let read = |text: &str| read(text).map_err(InvalidEntry::Rejected);
     match text.as_bytes().first() {
         Some(b'"') => {
             let text: String = serde_json::from_str(text).map_err(|_| no_account())?;
@@ -146,8 +147,8 @@ fn read_account(text: &str, read: ReadAccountRef) -> Result<AccountRef, String> 
     }
 }
 
-fn not_a_tweet() -> String {
-    "neither a tweet object nor an id".to_owned()
+fn not_a_tweet() -> InvalidEntry {
+    InvalidEntry::other_kind("neither a tweet object nor an id")
 }
 
 #[cfg(test)]
@@ -166,7 +167,7 @@ mod tests {
         let mut body = Body::new(bytes, parse).unwrap();
         let mut read = Vec::new();
         while let Some(item) = body.next().await {
-            read.push((item.index, item.entry.map(describe)));
+            read.push((item.index, item.entry.map(describe).map_err(|why| why.to_string())));
         }
         read
     }
@@ -224,7 +225,7 @@ mod tests {
             let mut body = Body::accounts(bytes, read_account_ref(provider)).unwrap();
             let mut read = Vec::new();
             while let Some(item) = body.next().await {
-                read.push((item.index, item.entry.map(describe)));
+                read.push((item.index, item.entry.map(describe).map_err(|why| why.to_string())));
             }
             read
         };

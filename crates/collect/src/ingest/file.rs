@@ -18,8 +18,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::named::HEADER_SKIPPED;
 use super::pasted;
-use super::tweets::{HEADER_LINE, Item, PostReader};
-use super::{AdmittedBatch, NO_DATE, Queued, Starter, StarterError, Summary};
+use super::tweets::{Item, PostReader};
+use super::{AdmittedBatch, InvalidEntry, Queued, Starter, StarterError, Summary};
 use engine::base::clock::{self, Stopwatch};
 use engine::base::retry::RetryPolicy;
 use engine::base::shutdown::Stop;
@@ -297,7 +297,7 @@ fn add_item(
     on_refused: &mut impl FnMut(u64, &str),
 ) {
     let Item { line, bytes, tweet, hint } = item;
-    if tweet.as_ref().is_err_and(|why| why == HEADER_LINE) {
+    if matches!(tweet, Err(InvalidEntry::HeaderLine(_))) {
         return on_refused(line, HEADER_SKIPPED);
     }
     let now = clock::wall_ms();
@@ -321,10 +321,10 @@ fn add_item(
             window.since.get_or_insert_with(Stopwatch::start);
         }
         Err(Queued::Refused(why)) => {
+            let remedy = || pasted::missing_date_reason(namespace).filter(|_| why == InvalidEntry::NoDate);
             let why = match hint {
                 Some(hint) => format!("{why}; {hint}"),
-                None if why == NO_DATE => pasted::missing_date_reason(namespace).map_or(why, str::to_owned),
-                None => why,
+                None => remedy().map_or_else(|| why.to_string(), str::to_owned),
             };
             summary.refuse(line, &why);
             on_refused(line, &why);

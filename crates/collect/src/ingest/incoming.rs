@@ -66,7 +66,7 @@ impl Drain {
             let tweet = Ingested { created_at, ..Ingested::bare(incoming.member.clone()) };
             let by_first = self.starter.admit(tweet.clone(), clocks[0], &mut admitted);
             match by_first.or_else(|why| self.starter.admit(tweet, clocks[1], &mut admitted).map_err(|_| why)) {
-                Err(Queued::Refused(why)) => refused.push((incoming.member, why)),
+                Err(Queued::Refused(why)) => refused.push((incoming.member, why.to_string())),
                 // Not set aside: an archive would push out the malformed members, and an id may belong to a forgotten
                 // person.
                 Err(_too_old) => {

@@ -21,6 +21,7 @@ mod file;
 mod first;
 mod http;
 mod incoming;
+mod invalid_entry;
 mod json_splitter;
 mod lines;
 mod named;
@@ -42,13 +43,14 @@ pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
 pub use self::first::{FirstLookup, LookupPace};
 pub use self::http::{AccountEndpoint, IngestApi, OPENAPI};
 pub use self::incoming::{Drain, DrainRound};
+pub use self::invalid_entry::InvalidEntry;
 pub use self::json_splitter::LONGEST_LINE;
 pub use self::lines::{CR_ALONE, detect_binary};
 pub use self::named::{AccountLine, AccountReader};
 pub use self::named::{HEADER_LINE, HEADER_SKIPPED};
 pub use self::progress::ProgressDisplay;
 pub use self::rebuild::{LaneChooser, Rebuild, RebuildCounts, RebuildError};
-pub use self::refresh::{LivingState, Moment, Refresh, RefreshCounts, RefreshFilter};
+pub use self::refresh::{InvalidMoment, InvalidState, LivingState, Moment, Refresh, RefreshCounts, RefreshFilter};
 pub use self::rounding::RoundingDetector;
 pub use self::summary::LINES_OF_ONE_REASON;
 pub use self::summary::{Refusal, Summary};
@@ -81,11 +83,9 @@ pub enum Queued {
     Forgotten,
     /// Older than the last age bracket: neither recorded nor scheduled.
     TooOld,
-    /// Cannot be scheduled, for the reason given.
-    Refused(String),
+    /// Cannot be scheduled.
+    Refused(InvalidEntry),
 }
-
-const NO_DATE: &str = "the id does not contain the date of its post: created_at is needed";
 
 pub const FORGOTTEN: &str = "the person behind it asked to be forgotten, so nothing of it is stored (forget account)";
 
@@ -315,7 +315,7 @@ impl Starter {
     /// ```
     pub async fn queue_tweet(&self, tweet: Ingested) -> Result<Queued, StarterError> {
         let answer = self.queue_tweets(vec![tweet]).await?.pop();
-        Ok(answer.unwrap_or_else(|| Queued::Refused("no answer".to_owned()))) // one tweet has one answer
+        Ok(answer.unwrap_or(Queued::Refused(InvalidEntry::NoAnswer))) // one tweet has one answer
     }
 
     /// Records and schedules many posts (about 1,000 is a good number), in two calls to the services.
@@ -351,23 +351,22 @@ impl Starter {
         Ok(())
     }
 
-    fn creation_date(&self, tweet: &Ingested, is_needed: bool, now: Millis) -> Result<Option<Millis>, String> {
-        let by_id = (self.id_date)(&tweet.id).map_err(|why| why.to_string())?;
-        check_id(&tweet.id)?; // the queue's rule for ids of any provider
+    fn creation_date(&self, tweet: &Ingested, is_needed: bool, now: Millis) -> Result<Option<Millis>, InvalidEntry> {
+        let by_id = (self.id_date)(&tweet.id).map_err(InvalidEntry::Rejected)?;
+        check_id(&tweet.id).map_err(InvalidEntry::BadId)?; // the queue's rule for ids of any provider
         let Some(created_at) = tweet.created_at.or(by_id) else {
-            return if is_needed { Err(NO_DATE.to_owned()) } else { Ok(None) };
+            return if is_needed { Err(InvalidEntry::NoDate) } else { Ok(None) };
         };
         if created_at < 0 {
-            return Err("created_at is before 1970".to_owned());
+            return Err(InvalidEntry::BadDate("created_at is before 1970"));
         }
         if created_at < SECONDS_BELOW {
-            return Err(
-                "created_at is before 1973 if read as milliseconds: it seems to be in seconds, so send milliseconds"
-                    .to_owned(),
-            );
+            return Err(InvalidEntry::BadDate(
+                "created_at is before 1973 if read as milliseconds: it seems to be in seconds, so send milliseconds",
+            ));
         }
         if clock::is_ahead(created_at, now) {
-            return Err("the post is dated more than 60 s into the future".to_owned());
+            return Err(InvalidEntry::BadDate("the post is dated more than 60 s into the future"));
         }
         Ok(Some(created_at))
     }

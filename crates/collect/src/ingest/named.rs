@@ -4,6 +4,7 @@ use std::io;
 
 use tokio::io::AsyncBufRead;
 
+use super::invalid_entry::InvalidEntry;
 use super::lines::{CR_ALONE, LineReader};
 use super::table::{Row, SEPARATORS, Table, separator, unquoted};
 use networks::providers::named::{AccountRef, ReadAccountRef, first_column, is_comment, strip_id_mark};
@@ -40,8 +41,7 @@ pub const HEADER_SKIPPED: &str = "skipped: it names the columns";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountLine {
     pub line: u64,
-    /// The account; an error is one clause.
-    pub named: Result<AccountRef, String>,
+    pub named: Result<AccountRef, InvalidEntry>,
 }
 
 /// Reads ids, handles and addresses, alone on a line or in the first column. Skips blank lines and comments (`#`). If
@@ -58,7 +58,7 @@ pub struct AccountReader<R> {
     /// True if the first line names a column of ids; there a leading `x` is the mark of CSV.
     has_id_column: bool,
     /// Reason and remedy, if the accounts are in another column than the first.
-    wrong_column: Option<String>,
+    wrong_column: Option<InvalidEntry>,
 }
 
 impl<R: AsyncBufRead + Unpin> AccountReader<R> {
@@ -100,27 +100,30 @@ impl<R: AsyncBufRead + Unpin> AccountReader<R> {
                 self.wrong_column = unnamed.and_then(numbered_rows_reason);
             }
             let id_of = |id: &str| if self.has_id_column { strip_id_mark(id).to_owned() } else { id.to_owned() };
+            let read = |id: &str| (self.read)(id).map_err(InvalidEntry::Rejected);
             let named = match (line.text, &self.wrong_column, &mut self.table) {
-                (Err(why), _, None) => Err(why.to_owned()),
+                (Err(why), _, None) => Err(InvalidEntry::Unreadable(why)),
                 (Err(why), _, Some(table)) if line.bytes.is_empty() => {
                     table.discard_row();
-                    Err(why.to_owned())
+                    Err(InvalidEntry::Unreadable(why))
                 }
                 // Inside quotes a CR is part of a text.
-                (Ok(text), ..) if !goes_on && text.contains('\r') && !text.contains('"') => Err(CR_ALONE.to_owned()),
+                (Ok(text), ..) if !goes_on && text.contains('\r') && !text.contains('"') => {
+                    Err(InvalidEntry::Unreadable(CR_ALONE))
+                }
                 (_, Some(why), _) => Err(why.clone()),
                 (_, None, Some(table)) => {
                     let Some(row) = table.add(number, line.bytes) else { continue };
-                    let named = row.id.and_then(|id| (self.read)(&id_of(&id)).map_err(|why| why.to_string()));
+                    let named = row.id.and_then(|id| read(&id_of(&id)));
                     return Ok(Some(AccountLine { line: row.line, named }));
                 }
                 (Ok(text), None, None) if is_first && is_header(text) => {
                     self.has_id_column =
                         first_column(text).is_ok_and(|name| IDS.contains(&&*name.to_ascii_lowercase()));
                     self.table = separator(text).map(|separator| Table::of_first_column(line.bytes, separator));
-                    Err(HEADER_LINE.to_owned())
+                    Err(InvalidEntry::HeaderLine(HEADER_LINE))
                 }
-                (Ok(text), None, None) => (self.read)(&id_of(text)).map_err(|why| why.to_string()),
+                (Ok(text), None, None) => read(&id_of(text)),
             };
             if is_first && self.table.is_some() {
                 self.lines.read_rows();
@@ -131,7 +134,7 @@ impl<R: AsyncBufRead + Unpin> AccountReader<R> {
 
     fn take_unclosed_row(&mut self) -> Option<AccountLine> {
         let Row { line, id } = self.table.as_mut()?.end()?;
-        Some(AccountLine { line, named: id.and_then(|id| (self.read)(&id).map_err(|why| why.to_string())) })
+        Some(AccountLine { line, named: id.and_then(|id| (self.read)(&id).map_err(InvalidEntry::Rejected)) })
     }
 }
 
@@ -140,7 +143,7 @@ fn is_header(line: &str) -> bool {
 }
 
 /// Returns the reason if a line of column names has the accounts in another column than the first.
-fn wrong_column_reason(line: &str) -> Option<String> {
+fn wrong_column_reason(line: &str) -> Option<InvalidEntry> {
     let mut columns = line.split(SEPARATORS).map(|column| unquoted(column).to_ascii_lowercase());
     let first = columns.next().unwrap_or_default();
     let is_better = |column: &str| match &*first {
@@ -155,25 +158,17 @@ fn wrong_column_reason(line: &str) -> Option<String> {
         }
     };
     let better = columns.position(|column| is_better(&column))?;
-    Some(format!(
-        "the first line names the columns, and the accounts are not in the first column: keep only their column ({})",
-        cut_command(line, better + 2)
-    ))
+    Some(InvalidEntry::WrongColumn { cut_command: cut_command(line, better + 2) })
 }
 
 /// Returns the reason why `1,ann` most likely is not account 1; `None` for any other line.
-fn numbered_rows_reason(line: &str) -> Option<String> {
+fn numbered_rows_reason(line: &str) -> Option<InvalidEntry> {
     let (first, rest) = line.split_once(SEPARATORS)?;
     let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'' || SEPARATORS.contains(&c));
     let is_small = unquoted(first).parse::<u32>().is_ok_and(|number| number < FIRST_ID);
     // A comment is not a column, and grouped digits are another mistake.
-    (is_small && !rest.is_empty() && !rest.starts_with('#') && first_column(line).is_ok()).then(|| {
-        format!(
-            "the first column seems to number the lines: keep only the column of the accounts ({}). If these are ids, write \
-             id,name as the first line",
-            cut_command(line, 2)
-        )
-    })
+    (is_small && !rest.is_empty() && !rest.starts_with('#') && first_column(line).is_ok())
+        .then(|| InvalidEntry::NumberedLines { cut_command: cut_command(line, 2) })
 }
 
 fn count_separators(line: &str) -> usize {
@@ -202,7 +197,10 @@ mod tests {
             let mut lines = AccountReader::new(source, read_account_ref(&Provider::X));
             let mut read = Vec::new();
             while let Some(line) = lines.next().await.unwrap() {
-                read.push((line.line, line.named.map_err(|why| why.split([';', ' ']).nth(2).unwrap().to_owned())));
+                read.push((
+                    line.line,
+                    line.named.map_err(|why| why.to_string().split([';', ' ']).nth(2).unwrap().to_owned()),
+                ));
             }
             let handle = |text: &str| Ok(AccountRef::Handle(text.to_owned()));
             let expected = [
@@ -243,7 +241,8 @@ mod tests {
             while let Some(line) = lines.next().await.unwrap() {
                 last = Some(line.named);
             }
-            assert!(last.clone().unwrap().unwrap_err().contains("the handle with @"), "{file:?}: {last:?}");
+            let error = last.unwrap().unwrap_err().to_string();
+            assert!(error.contains("the handle with @"), "{file:?}: {error}");
         }
     }
 
@@ -268,13 +267,13 @@ mod tests {
         ] {
             let mut lines = AccountReader::new(file.as_bytes(), read_account_ref(&Provider::X));
             while let Some(line) = lines.next().await.unwrap() {
-                let error = line.named.unwrap_err();
+                let error = line.named.unwrap_err().to_string();
                 assert!(error.contains(why), "{file:?}: {error}");
             }
         }
         for file in ["name,since\nann,2020\n", "user,name\nann,Ann\n", "user_id,screen_name\nann,x\n"] {
             let mut lines = AccountReader::new(file.as_bytes(), read_account_ref(&Provider::X));
-            let error = lines.next().await.unwrap().unwrap().named.unwrap_err();
+            let error = lines.next().await.unwrap().unwrap().named.unwrap_err().to_string();
             assert_eq!(error, HEADER_LINE, "{file:?}");
             assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(AccountRef::Handle("ann".to_owned())));
         }
@@ -283,8 +282,9 @@ mod tests {
         assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(AccountRef::Id("1200".to_owned())));
         for file in ["\thandle\n0\tjack\n", "\tid\tname\n0\t12\tjack\n"] {
             let mut lines = AccountReader::new(file.as_bytes(), read_account_ref(&Provider::X));
-            assert_eq!(lines.next().await.unwrap().unwrap().named.unwrap_err(), HEADER_LINE, "{file:?}");
-            assert!(lines.next().await.unwrap().unwrap().named.unwrap_err().contains("number the lines"), "{file:?}");
+            assert_eq!(lines.next().await.unwrap().unwrap().named.unwrap_err().to_string(), HEADER_LINE, "{file:?}");
+            let error = lines.next().await.unwrap().unwrap().named.unwrap_err().to_string();
+            assert!(error.contains("number the lines"), "{file:?}");
         }
         for file in ["12\n", "12,\n", "12,# jack\n", "12 # jack, the first\n", "# ids\nid,handle\n12,jack\n"] {
             let mut lines = AccountReader::new(file.as_bytes(), read_account_ref(&Provider::X));

@@ -1,5 +1,6 @@
 //! Recognises texts that people paste instead of a post's id. No I/O.
 
+use super::invalid_entry::InvalidEntry;
 use networks::model::pipeline_id::{Kind, PipelineId};
 use networks::model::provider::Provider;
 use networks::providers::named::{Address, is_digits};
@@ -19,7 +20,7 @@ fn post_provider(namespace: &str) -> Option<Provider> {
 
 /// Finds the id in a pasted text; an error states the kind of text and the remedy. Returns `None` if the text may be an
 /// id, or is unknown.
-pub(super) fn id_from_pasted(text: &str, namespace: &str) -> Option<Result<String, String>> {
+pub(super) fn id_from_pasted(text: &str, namespace: &str) -> Option<Result<String, InvalidEntry>> {
     if text.starts_with(|first: char| first.is_ascii_digit()) || text.starts_with("at://") {
         return None;
     }
@@ -45,10 +46,12 @@ pub(super) fn id_from_pasted(text: &str, namespace: &str) -> Option<Result<Strin
         _ => return None,
     };
     let id = if is_bluesky { "a post's at:// address" } else { "a post's id" };
-    Some(Err(format!("{what}, not {id}. For accounts: enqueue --accounts FILE, or accounts follow FILE")))
+    let reason = format!("{what}, not {id}. For accounts: enqueue --accounts FILE, or accounts follow FILE");
+    Some(Err(InvalidEntry::other_kind(reason)))
 }
 
-fn id_from_address(address: &Address, provider: &Provider) -> Result<String, String> {
+fn id_from_address(address: &Address, provider: &Provider) -> Result<String, InvalidEntry> {
+    let other = |reason: String| Err(InvalidEntry::other_kind(reason));
     let host = &*address.host;
     let host = ["www.", "mobile.", "m."].iter().find_map(|of| host.strip_prefix(of)).unwrap_or(host);
     match (provider, &address.segments()[..]) {
@@ -62,10 +65,11 @@ fn id_from_address(address: &Address, provider: &Provider) -> Result<String, Str
             Ok(format!("at://{did}/app.bsky.feed.post/{key}"))
         }
         (Provider::Bluesky, ["profile", _, "post", key, ..]) => {
-            Err(format!("an address with a handle: write at://DID/app.bsky.feed.post/{key}, with the account's DID"))
+            let remedy = format!("write at://DID/app.bsky.feed.post/{key}, with the account's DID");
+            other(format!("an address with a handle: {remedy}"))
         }
         (Provider::Mastodon(_), [.., id]) if is_digits(id) => {
-            Err(format!("an address, not an id: write {id}, if the address is one of this instance"))
+            other(format!("an address, not an id: write {id}, if the address is one of this instance"))
         }
         (_, segments) => {
             let network = match segments {
@@ -76,9 +80,9 @@ fn id_from_address(address: &Address, provider: &Provider) -> Result<String, Str
                     "twitter or x"
                 }
                 [account, id] if account.starts_with('@') && is_digits(id) => "mastodon:INSTANCE",
-                _ => return Err("an address of no post of this network: write the post's id".to_owned()),
+                _ => return other("an address of no post of this network: write the post's id".to_owned()),
             };
-            Err(format!("an address of no post of this network: enqueue it with --provider {network}"))
+            other(format!("an address of no post of this network: enqueue it with --provider {network}"))
         }
     }
 }
@@ -114,7 +118,7 @@ mod tests {
         ] {
             assert_eq!(id(text, &Provider::X), Some(Ok("20".to_owned())), "{text}");
             assert!(
-                id(text, &Provider::Bluesky).unwrap().unwrap_err().contains("of no post of this network"),
+                id(text, &Provider::Bluesky).unwrap().unwrap_err().to_string().contains("of no post of this network"),
                 "{text}"
             );
         }
@@ -142,7 +146,7 @@ mod tests {
             ("ann.example", Provider::Bluesky, "a handle, not a post's at:// address"),
             ("did:plc:z72i7hdynmk6r22z27h6tvur", Provider::Bluesky, "an account's DID"),
         ] {
-            let error = id(text, &of).unwrap().unwrap_err();
+            let error = id(text, &of).unwrap().unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
         for (text, of) in [("20", Provider::X), ("x", Provider::X), ("-150", Provider::X), ("a/b,c", Provider::X)] {

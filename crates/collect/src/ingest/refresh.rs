@@ -24,14 +24,18 @@ pub enum LivingState {
     Unavailable,
 }
 
-impl FromStr for LivingState {
-    type Err = String;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("write live or unavailable")]
+pub struct InvalidState;
 
-    fn from_str(word: &str) -> Result<Self, String> {
+impl FromStr for LivingState {
+    type Err = InvalidState;
+
+    fn from_str(word: &str) -> Result<Self, InvalidState> {
         match word {
             "live" => Ok(Self::Live),
             "unavailable" => Ok(Self::Unavailable),
-            _ => Err("write live or unavailable".to_owned()),
+            _ => Err(InvalidState),
         }
     }
 }
@@ -40,19 +44,21 @@ impl FromStr for LivingState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub Millis);
 
-impl FromStr for Moment {
-    type Err = String;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("write it like 2h, 2026-01-31 or 2026-01-31T08:00:00Z")]
+pub struct InvalidMoment;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Moment {
+    type Err = InvalidMoment;
+
+    fn from_str(text: &str) -> Result<Self, InvalidMoment> {
         if let Ok(ago) = humantime::parse_duration(text) {
             return Ok(Self(clock::wall_ms().saturating_sub(clock::millis(ago))));
         }
         let midnight = || humantime::parse_rfc3339_weak(&format!("{text}T00:00:00Z")).ok();
         let date = humantime::parse_rfc3339_weak(text).ok().or_else(midnight);
         let since_1970 = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok());
-        since_1970
-            .map(|span| Self(clock::millis(span)))
-            .ok_or_else(|| "write it like 2h, 2026-01-31 or 2026-01-31T08:00:00Z".to_owned())
+        since_1970.map(|span| Self(clock::millis(span))).ok_or(InvalidMoment)
     }
 }
 

@@ -70,7 +70,7 @@ impl Summary {
             Queued::TooOld => self.too_old += 1,
             Queued::Dead => self.dead += 1,
             Queued::Forgotten => self.count_refused(FORGOTTEN),
-            Queued::Refused(why) => self.count_refused(why),
+            Queued::Refused(why) => self.count_refused(&why.to_string()),
         }
     }
 

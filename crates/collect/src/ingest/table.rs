@@ -2,6 +2,8 @@
 
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder, Terminator};
 
+use super::invalid_entry::InvalidEntry;
+
 pub(super) const SEPARATORS: [char; 3] = [',', ';', '\t'];
 /// Names of the id column, the most reliable first: an `id` next to a `tweet_id` may number the rows.
 const ID_COLUMNS: [&str; 9] = ["tweet_id", "tweetid", "status_id", "post_id", "id_str", "id", "ids", "uri", "url"];
@@ -35,7 +37,7 @@ pub(super) struct Table {
 #[derive(Debug, PartialEq)]
 pub(super) struct Row {
     pub line: u64,
-    pub id: Result<String, String>,
+    pub id: Result<String, InvalidEntry>,
 }
 
 impl Table {
@@ -92,7 +94,7 @@ impl Table {
     pub fn end(&mut self) -> Option<Row> {
         let line = self.start_line?;
         self.discard_row();
-        Some(Row { line, id: Err(UNCLOSED_QUOTE.to_owned()) })
+        Some(Row { line, id: Err(InvalidEntry::BadRow(UNCLOSED_QUOTE.into())) })
     }
 
     /// Line in which the unfinished row starts; `None` between rows.
@@ -100,14 +102,15 @@ impl Table {
         self.start_line
     }
 
-    fn id(&self) -> Result<String, String> {
+    fn id(&self) -> Result<String, InvalidEntry> {
         let cells = self.cells;
         if let Some(columns) = self.columns.filter(|columns| *columns != cells) {
-            return Err(format!("number of columns: {cells} in this row, {columns} in the first line"));
+            let reason = format!("number of columns: {cells} in this row, {columns} in the first line");
+            return Err(InvalidEntry::BadRow(reason.into()));
         }
         match String::from_utf8_lossy(&self.id).trim() {
-            "" => Err("the row has no id".to_owned()),
-            id if id.len() > LONGEST_ID => Err("the id is longer than 4,096 bytes".to_owned()),
+            "" => Err(InvalidEntry::BadRow("the row has no id".into())),
+            id if id.len() > LONGEST_ID => Err(InvalidEntry::BadRow("the id is longer than 4,096 bytes".into())),
             id => Ok(id.to_owned()),
         }
     }
@@ -123,7 +126,7 @@ fn names(first_line: &[u8], separator: char) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn rows(text: &str) -> Vec<(u64, Result<String, String>)> {
+    fn rows(text: &str) -> Vec<(u64, Result<String, InvalidEntry>)> {
         let mut lines = (1..).zip(text.lines());
         let mut table = Table::of(lines.next().unwrap().1.as_bytes()).unwrap();
         lines.filter_map(|(line, text)| table.add(line, text.as_bytes())).map(|Row { line, id }| (line, id)).collect()
@@ -152,7 +155,8 @@ mod tests {
     fn a_cell_may_have_separators_quotes_and_line_ends() {
         let text = "state,id,text\nlive,20,\"a, \"\"b\"\"\n{\n\n#c\"\nlive,\"x21\",d\nlive,22\n,,\n";
         let read = rows(text);
-        let refused = |row: usize, says: &str| assert!(read[row].1.as_ref().unwrap_err().contains(says), "{read:?}");
+        let refused =
+            |row: usize, says: &str| assert!(read[row].1.as_ref().unwrap_err().to_string().contains(says), "{read:?}");
         assert_eq!(read[..2], [(2, Ok("20".to_owned())), (6, Ok("x21".to_owned()))]);
         assert_eq!((read[2].0, read[3].0), (7, 8));
         refused(2, "2 in this row, 3 in the first line");

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use tokio::io::AsyncBufRead;
 
 use super::elements::elements;
+use super::invalid_entry::InvalidEntry;
 use super::lines::{CR_ALONE, LineReader};
 use super::table::{Row, SEPARATORS, Table, unquoted};
 use networks::model::post::{BadId, Ingested, TweetId};
@@ -14,7 +15,7 @@ use networks::providers::named::{is_digits, strip_id_mark};
 use networks::providers::registry::Parse;
 use networks::providers::x_v2::media::IncludedMedia;
 
-pub(super) const HEADER_LINE: &str = "the line names the columns";
+const HEADER_LINE: &str = "the line names the columns";
 
 const CUT_OFF: &str = "the last line has no line end, and its id has fewer digits than all ids before it: the input was probably cut off; \
      send the whole input, or add a line end if the id is complete";
@@ -30,8 +31,8 @@ pub struct Item {
     pub line: u64,
     /// Approximate length in bytes.
     pub bytes: usize,
-    /// The post; an error is one clause. A bare id is not validated here.
-    pub tweet: Result<Ingested, String>,
+    /// A bare id is not validated here.
+    pub tweet: Result<Ingested, InvalidEntry>,
     pub hint: Option<&'static str>,
 }
 
@@ -59,10 +60,10 @@ impl IdLengths {
     const FEWEST: u64 = 20;
 
     /// Returns the id, unless its line has no end and the id lost digits: a compressed file or a transfer was cut off.
-    pub fn check(&mut self, id: &str, lacks_line_end: bool) -> Result<String, String> {
+    pub fn check(&mut self, id: &str, lacks_line_end: bool) -> Result<String, InvalidEntry> {
         if is_digits(id) {
             if lacks_line_end && self.ids >= Self::FEWEST && id.len() < self.shortest {
-                return Err(CUT_OFF.to_owned());
+                return Err(InvalidEntry::Unreadable(CUT_OFF));
             }
             self.shortest = if self.ids == 0 { id.len() } else { self.shortest.min(id.len()) };
             self.ids += 1;
@@ -108,13 +109,13 @@ impl<R: AsyncBufRead + Unpin> PostReader<R> {
             }
             let Some(line) = self.lines.next().await? else { return Ok(self.take_unclosed_row()) };
             let (number, lacks_line_end) = (line.number, line.lacks_line_end);
-            let refused = |why: &str| Item { line: number, bytes: 0, tweet: Err(why.to_owned()), hint: None };
+            let refused = |why| Item { line: number, bytes: 0, tweet: Err(why), hint: None };
             if let Some(table) = &mut self.table {
                 let bytes = line.bytes.len();
                 match line.text {
                     Err(why) if bytes == 0 => {
                         table.discard_row();
-                        return Ok(Some(refused(why)));
+                        return Ok(Some(refused(InvalidEntry::Unreadable(why))));
                     }
                     Ok(text) if table.unfinished().is_none() && text.starts_with('#') => continue,
                     _ => {}
@@ -125,7 +126,7 @@ impl<R: AsyncBufRead + Unpin> PostReader<R> {
             }
             let text = match line.text {
                 Ok(text) => text,
-                Err(why) => return Ok(Some(refused(why))),
+                Err(why) => return Ok(Some(refused(InvalidEntry::Unreadable(why)))),
             };
             if text.starts_with('#') {
                 continue;
@@ -133,7 +134,7 @@ impl<R: AsyncBufRead + Unpin> PostReader<R> {
             if !std::mem::replace(&mut self.is_started, true) && !text.starts_with(['{', '[']) {
                 self.table = Table::of(line.bytes);
                 if self.table.is_some() || is_header(text) {
-                    let item = refused(HEADER_LINE);
+                    let item = refused(InvalidEntry::HeaderLine(HEADER_LINE));
                     if self.table.is_some() {
                         self.lines.read_rows();
                     }
@@ -167,25 +168,29 @@ impl<R: AsyncBufRead + Unpin> PostReader<R> {
 
 #[derive(Debug, PartialEq)]
 pub(super) enum ReadEntry {
-    One(Result<Ingested, String>),
-    Page(Vec<Result<Ingested, String>>),
+    One(Result<Ingested, InvalidEntry>),
+    Page(Vec<Result<Ingested, InvalidEntry>>),
 }
 
 pub(super) fn read_entry(text: &str, parse: Parse) -> ReadEntry {
     if text.starts_with('{') {
         if is_account(text) {
-            return ReadEntry::One(Err(AN_ACCOUNT.to_owned()));
+            return ReadEntry::One(Err(InvalidEntry::other_kind(AN_ACCOUNT)));
         }
-        let tweet = parse(text).map(Ingested::from).map_err(|why| why.to_string());
+        let tweet = read_post(text, parse);
         // A valid post is not searched for other posts.
         let page = if tweet.is_err() { read_page(text, parse) } else { None };
         return page.map_or(ReadEntry::One(tweet), ReadEntry::Page);
     }
     if text.starts_with('[') {
-        return ReadEntry::One(Err("a list in a list; write one list of posts".to_owned()));
+        return ReadEntry::One(Err(InvalidEntry::other_kind("a list in a list; write one list of posts")));
     }
     let quoted = ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
     ReadEntry::One(Ok(Ingested::bare(strip_id_mark(quoted.unwrap_or(text).trim()))))
+}
+
+fn read_post(text: &str, parse: Parse) -> Result<Ingested, InvalidEntry> {
+    parse(text).map(Ingested::from).map_err(InvalidEntry::Rejected)
 }
 
 /// Fields that distinguish an account from a post, on all networks.
@@ -229,12 +234,14 @@ struct Meta {
 }
 
 /// Returns the posts in an object's `data`; `None` if it has none and does not report an empty result.
-fn read_page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
-    let parse = |raw: &str| parse(raw).map(Ingested::from).map_err(|why| why.to_string());
-    let post = |raw: &str| if is_account(raw) { Err(AN_ACCOUNT.to_owned()) } else { parse(raw) };
+fn read_page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, InvalidEntry>>> {
+    let post = |raw: &str| match is_account(raw) {
+        true => Err(InvalidEntry::other_kind(AN_ACCOUNT)),
+        false => read_post(raw, parse),
+    };
     let Envelope { tweet, data, meta } = serde_json::from_str(text).ok()?;
     if let Some(tweet) = tweet {
-        return Some(vec![post(tweet.get()).map_err(|why| format!("its tweet: {why}"))]);
+        return Some(vec![post(tweet.get()).map_err(|why| why.in_part("its tweet"))]);
     }
     let Some(data) = data.map(RawValue::get) else {
         let Meta { result_count } = serde_json::from_str(meta?.get()).ok()?;
@@ -243,14 +250,16 @@ fn read_page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> 
     let included = IncludedMedia::parse(text);
     let post = |raw: &str| post(included.add_to(raw).as_deref().unwrap_or(raw));
     if data.starts_with('{') {
-        return Some(vec![post(data).map_err(|why| format!("its data: {why}"))]);
+        return Some(vec![post(data).map_err(|why| why.in_part("its data"))]);
     }
     let posts = || elements(data).ok();
     if posts()?.nth(MOST_POSTS).is_some() {
-        return Some(vec![Err(format!("its data has more than {MOST_POSTS} posts; write one object per post"))]);
+        let reason = format!("its data has more than {MOST_POSTS} posts; write one object per post");
+        return Some(vec![Err(InvalidEntry::other_kind(reason))]);
     }
     let numbered = (1..).zip(posts()?);
-    Some(numbered.map(|(n, raw)| post(raw.get()).map_err(|why| format!("post {n} of its data: {why}"))).collect())
+    let post = |(n, raw): (u64, &RawValue)| post(raw.get()).map_err(|why| why.in_part(format!("post {n} of its data")));
+    Some(numbered.map(post).collect())
 }
 
 /// Returns true if a first line has the column `id`, alone or first, as our export writes it, or under a common other
@@ -308,7 +317,7 @@ mod tests {
                 ReadEntry::One(post) => post,
                 ReadEntry::Page(mut posts) => posts.remove(0),
             };
-            assert!(read.unwrap_err().contains("enqueue --accounts"), "{account}");
+            assert!(read.unwrap_err().to_string().contains("enqueue --accounts"), "{account}");
         }
         for post in [
             r#"{"id":20,"text":"a","name":"x","screen_name":"x"}"#,
@@ -332,12 +341,12 @@ mod tests {
             }
             last.unwrap()
         };
-        assert_eq!(last(20, "14603237370").await, Err(CUT_OFF.to_owned()));
+        assert_eq!(last(20, "14603237370").await, Err(InvalidEntry::Unreadable(CUT_OFF)));
         let header = "state,id\n".to_owned() + &"live,1460323737035677698\n".repeat(20) + "live,14603237370";
         let mut rows = PostReader::new(header.as_bytes(), |_| unreachable!());
         let mut refused = 0;
         while let Some(item) = rows.next().await.unwrap() {
-            refused += u32::from(item.tweet == Err(CUT_OFF.to_owned()));
+            refused += u32::from(item.tweet == Err(InvalidEntry::Unreadable(CUT_OFF)));
         }
         assert_eq!(refused, 1, "also in a table");
         for (ids, text) in [(20, "14603237370\n"), (20, "1460323737035677699"), (19, "20")] {

@@ -211,7 +211,7 @@ impl Resolver<'_> {
                         open.ready.push(ResolvedAccount { line, id, account: None });
                     }
                     Ok(AccountRef::Handle(handle)) => open.handles.push(HandleLine { line, handle }),
-                    Err(why) => refuse(&mut sum, line, &why),
+                    Err(why) => refuse(&mut sum, line, &why.to_string()),
                 }
             }
             let is_full = open.handles.len() >= limit;

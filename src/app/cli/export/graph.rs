@@ -10,7 +10,7 @@ use crate::app::cli::refusals::Refusals;
 use crate::app::cli::start::StartedCommand;
 use crate::app::cli::{BadUsage, exit};
 use crate::data::export::{GraphExport, GraphFormat};
-use collect::ingest::{AccountReader, HEADER_LINE, HEADER_SKIPPED, Input, ProgressDisplay};
+use collect::ingest::{AccountReader, HEADER_SKIPPED, Input, InvalidEntry, ProgressDisplay};
 use collect::pipelines::kind::RegisteredPipeline;
 use collect::pipelines::profiles::PROFILES;
 use networks::model::pipeline_id::PipelineId;
@@ -100,11 +100,11 @@ async fn accounts(
                     )
                 })
             }
-            Err(why) if why == HEADER_LINE => {
+            Err(InvalidEntry::HeaderLine(_)) => {
                 refusals.print(line.line, HEADER_SKIPPED);
                 continue;
             }
-            Err(why) => Err(why),
+            Err(why) => Err(why.to_string()),
         };
         match id {
             Ok(id) => ids.push(id),

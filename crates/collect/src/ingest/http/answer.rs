@@ -39,9 +39,15 @@ impl Receipt {
             Queued::Leased => self.leased += 1,
             Queued::Dead => self.dead += 1,
             Queued::TooOld => self.too_old += 1,
-            Queued::Forgotten => self.count(index, Queued::Refused(FORGOTTEN.to_owned())),
-            Queued::Refused(_) if self.refused.len() >= NAMED_REFUSALS => self.refused_unnamed += 1,
-            Queued::Refused(reason) => self.refused.push(Refused { index, reason }),
+            Queued::Forgotten => self.refuse(index, FORGOTTEN.to_owned()),
+            Queued::Refused(why) => self.refuse(index, why.to_string()),
+        }
+    }
+
+    fn refuse(&mut self, index: u64, reason: String) {
+        match self.refused.len() < NAMED_REFUSALS {
+            true => self.refused.push(Refused { index, reason }),
+            false => self.refused_unnamed += 1,
         }
     }
 

@@ -64,7 +64,7 @@ impl PostHandover {
             tokio::time::sleep(delay).await;
         };
         for why in answers.iter().filter_map(|answer| match answer {
-            Queued::Refused(why) => Some(why),
+            Queued::Refused(why) => Some(why.to_string()),
             _ => None,
         }) {
             self.counters.stream_broken.add(1);

@@ -87,10 +87,10 @@ impl PageHandOver<'_> {
     /// Stores posts that cannot be scheduled, and continues: otherwise they would block all others.
     async fn store_refused(&self, posts: Vec<Ingested>, answers: &[Queued]) -> Result<(), StarterError> {
         let refused = posts.into_iter().zip(answers).filter_map(|(post, answer)| match answer {
-            Queued::Refused(why) => Some((post, why)),
+            Queued::Refused(why) => Some((post, why.to_string())),
             _ => None,
         });
-        let (posts, whys): (Vec<Ingested>, Vec<&String>) = refused.unzip();
+        let (posts, whys): (Vec<Ingested>, Vec<String>) = refused.unzip();
         let (Some(first), Some(why)) = (posts.first(), whys.first()) else { return Ok(()) };
         self.polls.posts_refused.add(posts.len());
         if let Some(all) = self.log_limits.refused.count_if_due(posts.len()) {
