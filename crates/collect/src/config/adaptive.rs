@@ -45,7 +45,7 @@ impl AdaptiveSettings {
             true => Model::embedded(),
             false => {
                 let text = files::read_text(&self.model_file, LONGEST_MODEL);
-                Model::parse(&text.map_err(|why| self.wrong(&why))?)
+                Model::parse(&text.map_err(|why| self.wrong(&why.to_string()))?)
             }
         };
         model.map(Arc::new).map_err(|why| self.wrong(&format!("cannot be used: {why}")))

@@ -7,7 +7,7 @@ use secrecy::ExposeSecret;
 
 use super::findings::Findings;
 use super::masking::NO_ENDPOINT;
-use super::{QueueBackend, Settings, StoreBackend};
+use super::{BadConfig, QueueBackend, Settings, StoreBackend};
 use engine::base::backend::redis::address;
 use engine::quota::Pacing;
 use engine::schedule::adaptive::Spend;
@@ -169,11 +169,12 @@ fn duration_range(least: Duration, most: Duration) -> String {
     format!("{} to {}", format_duration(least), format_duration(most))
 }
 
-/// Checks a duration of a source against the bounds of the general setting.
-pub(super) fn check_source_duration(setting: &str, of: Duration) -> Result<(), String> {
+/// Checks a duration of a source, at `place`, against the bounds of the general setting.
+pub(super) fn check_source_duration(place: &str, setting: &str, of: Duration) -> Result<(), BadConfig> {
     match DURATIONS.iter().find(|(key, ..)| *key == setting) {
         Some((.., least, most)) if of < *least || of > *most => {
-            Err(format!(" ({}) must be {}", format_duration(of), duration_range(*least, *most)))
+            let range = duration_range(*least, *most);
+            Err(BadConfig(format!("{place} ({}) must be {range}", format_duration(of))))
         }
         _ => Ok(()),
     }

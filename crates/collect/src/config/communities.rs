@@ -96,6 +96,10 @@ impl Default for CommunitySettings {
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is unknown: write any of mentioned, reposted")]
+pub struct UnknownRole(String);
+
 impl CommunitySettings {
     #[must_use]
     pub fn seed_ids(&self) -> Vec<String> {
@@ -113,10 +117,10 @@ impl CommunitySettings {
     }
 
     /// Roles in a member's post that make an account a candidate.
-    pub fn roles(&self) -> Result<Vec<Role>, String> {
+    pub fn roles(&self) -> Result<Vec<Role>, UnknownRole> {
         let role = |word: &str| {
             let known = [Role::Mentioned, Role::Reposted].into_iter().find(|role| role.as_str() == word);
-            known.ok_or_else(|| format!("{word:?} is unknown: write any of mentioned, reposted"))
+            known.ok_or_else(|| UnknownRole(word.to_owned()))
         };
         comma_separated(&self.from_posts).map(role).collect()
     }
@@ -135,7 +139,7 @@ impl CommunitySettings {
         };
         self.check_bounds(&mut wrong);
         if let Err(why) = self.roles() {
-            wrong("from_posts", why);
+            wrong("from_posts", why.to_string());
         }
         let is_code = |text: &str, is_letter: fn(&u8) -> bool| {
             text.is_empty() || (text.len() == 2 && text.as_bytes().iter().all(is_letter))

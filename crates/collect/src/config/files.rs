@@ -57,6 +57,19 @@ const LONGEST_FILE: u64 = 1024 * 1024;
 
 const NOT_REGULAR: &str = "cannot be read: it is a folder, a device or a pipe; name a regular file";
 
+/// Reason why a file is not read: a predicate that follows its name.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UnreadableFile {
+    #[error("cannot be read: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("{NOT_REGULAR}")]
+    NotRegular,
+    #[error("is larger than {} KiB: name the right file", max_bytes / 1024)]
+    TooLarge { max_bytes: u64 },
+    #[error("cannot be read: it is not UTF-8 text")]
+    NotText,
+}
+
 impl Settings {
     /// Checks that the existing TLS files are regular: reading a device might never end.
     pub fn check_tls_files(&self) -> Result<(), BadConfig> {
@@ -70,18 +83,17 @@ impl Settings {
 }
 
 /// Reads a regular file of at most `max_bytes` bytes; follows links. Reading a device or a pipe might never end.
-pub(super) fn read_text(file: &Path, max_bytes: u64) -> Result<String, String> {
-    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
-    if !std::fs::metadata(file).map_err(cannot)?.is_file() {
-        return Err(NOT_REGULAR.to_owned());
+pub(super) fn read_text(file: &Path, max_bytes: u64) -> Result<String, UnreadableFile> {
+    if !std::fs::metadata(file)?.is_file() {
+        return Err(UnreadableFile::NotRegular);
     }
     let mut bytes = Vec::new();
     // One more byte shows that the file is too large.
-    std::fs::File::open(file).map_err(cannot)?.take(max_bytes + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    std::fs::File::open(file)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max_bytes {
-        return Err(format!("is larger than {} KiB: name the right file", max_bytes / 1024));
+        return Err(UnreadableFile::TooLarge { max_bytes });
     }
-    String::from_utf8(bytes).map_err(|_| "cannot be read: it is not UTF-8 text".to_owned())
+    String::from_utf8(bytes).map_err(|_| UnreadableFile::NotText)
 }
 
 fn read_config_file(file: &Path) -> Result<String, BadConfig> {
@@ -157,7 +169,7 @@ mod tests {
     #[test]
     fn a_file_is_regular_and_no_larger_than_it_may_be() {
         let folder = folder(&[("four", "1234"), ("five", "12345"), ("letters", "ääää")]);
-        let read = |name: &str| read_text(&folder.path().join(name), 4);
+        let read = |name: &str| read_text(&folder.path().join(name), 4).map_err(|error| error.to_string());
         assert_eq!(read("four").unwrap(), "1234");
         std::os::unix::fs::symlink(folder.path().join("four"), folder.path().join("link")).unwrap();
         assert_eq!(read("link").unwrap(), "1234");

@@ -110,15 +110,14 @@ impl PollSettings {
         }
         for (name, source) in &self.sources {
             let place = format!("poll.sources.{name}");
-            found.record_error(&place, check_named(&place, name, source.check()));
+            found.record_error(&place, check_name(&place, name).and_then(|()| source.check(&place)));
         }
         for (at, (name, stream)) in self.streams.iter().enumerate() {
             let place = format!("poll.streams.{name}");
-            let checked = check_named(&place, name, Ok(()));
             // With invalid sources, it is unknown if one fills the gaps.
             let is_filled =
                 |()| if found.has_error_in("poll.sources") { Ok(()) } else { self.check_stream(at, &place, stream) };
-            let checked = checked.and_then(is_filled);
+            let checked = check_name(&place, name).and_then(is_filled);
             found.record_error(&place, checked);
         }
     }
@@ -153,12 +152,9 @@ impl PollSettings {
     }
 }
 
-/// Checks the name, and prefixes the error with the section.
-fn check_named(place: &str, name: &str, checked: Result<(), String>) -> Result<(), BadConfig> {
-    if !is_plain_name(name) {
-        return Err(BadConfig(format!("{place}: a name has up to 100 characters of a to z, 0 to 9, _ and -")));
-    }
-    checked.map_err(|why| BadConfig(format!("{place}{why}")))
+fn check_name(place: &str, name: &str) -> Result<(), BadConfig> {
+    let error = || BadConfig(format!("{place}: a name has up to 100 characters of a to z, 0 to 9, _ and -"));
+    if is_plain_name(name) { Ok(()) } else { Err(error()) }
 }
 
 impl Settings {
@@ -194,13 +190,15 @@ impl SourceSettings {
         present.filter(|(_, text)| !text.trim().is_empty()).collect()
     }
 
-    /// The error begins with the key.
-    fn check(&self) -> Result<(), String> {
+    /// Checks the source of the section `place`.
+    fn check(&self, place: &str) -> Result<(), BadConfig> {
         for (key, own) in [("out_of_order", self.out_of_order), ("quiet_after", self.quiet_after)] {
-            let within = own.map_or(Ok(()), |own| check_source_duration(&format!("poll.{key}"), own));
-            within.map_err(|why| format!(".{key}{why}"))?;
+            if let Some(own) = own {
+                check_source_duration(&format!("{place}.{key}"), &format!("poll.{key}"), own)?;
+            }
         }
-        (source_kinds(&self.provider).check)(&self.provider, &self.source_keys()).map_err(|why| why.to_string())
+        let checked = (source_kinds(&self.provider).check)(&self.provider, &self.source_keys());
+        checked.map_err(|why| BadConfig(format!("{place}{why}")))
     }
 }
 
