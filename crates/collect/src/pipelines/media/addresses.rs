@@ -5,15 +5,18 @@
 //! a name gains nothing if it resolves to another address the second time.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::LOCATION;
+use reqwest::{Response, Url};
 
 use networks::providers::http::has_login;
+
+/// Reason why a text is no URL.
+pub type UrlError = <Url as FromStr>::Err;
 
 const WEB_PORTS: [u16; 4] = [80, 443, 8080, 8443];
 const MAX_URL_BYTES: usize = 4_096;
@@ -89,18 +92,50 @@ fn embedded_ipv4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrivateHosts(BTreeSet<(String, u16)>);
 
-impl FromStr for PrivateHosts {
-    type Err = String;
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidHost {
+    #[error("{0:?} has no port: HOST:PORT")]
+    NoPort(String),
+    #[error("{port:?} in {word:?} is not a port")]
+    BadPort { port: String, word: String },
+    #[error("{0:?} has no host: HOST:PORT")]
+    NoHost(String),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+/// Reason why an address is not fetched, in one clause.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedAddress {
+    #[error("the address is longer than {MAX_URL_BYTES} bytes")]
+    TooLong,
+    #[error("the address cannot be read: {0}")]
+    Unreadable(UrlError),
+    #[error("{0} is not fetched: only http and https are")]
+    Scheme(String),
+    #[error("the address contains a user or a password")]
+    HasLogin,
+    #[error("the address has no host")]
+    NoHost,
+    #[error("port {port} of the private host {host} is not in media.private_hosts")]
+    PortOfPrivateHost { host: String, port: u16 },
+    #[error("port {0} is not one of a web server ({WEB_PORTS:?})")]
+    Port(u16),
+    #[error("{0} is not on the public internet")]
+    NotPublic(String),
+}
+
+impl FromStr for PrivateHosts {
+    type Err = InvalidHost;
+
+    fn from_str(text: &str) -> Result<Self, InvalidHost> {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         let one = |word: &str| {
-            let (host, port) = word.rsplit_once(':').ok_or_else(|| format!("{word:?} has no port: HOST:PORT"))?;
-            let port = port.parse().map_err(|_| format!("{port:?} in {word:?} is not a port"))?;
+            let owned = || word.to_owned();
+            let (host, port) = word.rsplit_once(':').ok_or_else(|| InvalidHost::NoPort(owned()))?;
+            let port = port.parse().map_err(|_| InvalidHost::BadPort { port: port.to_owned(), word: owned() })?;
             let host = normalize_host(host).to_ascii_lowercase();
-            if host.is_empty() { Err(format!("{word:?} has no host: HOST:PORT")) } else { Ok((host, port)) }
+            if host.is_empty() { Err(InvalidHost::NoHost(owned())) } else { Ok((host, port)) }
         };
-        words.map(one).collect::<Result<_, String>>().map(Self)
+        words.map(one).collect::<Result<_, InvalidHost>>().map(Self)
     }
 }
 
@@ -113,47 +148,49 @@ impl PrivateHosts {
         self.0.iter().any(|(known, _)| known == host)
     }
 
-    /// Returns the URL if it is allowed: `http` or `https`, no login, a port of web servers, a public host. The error is one clause.
-    pub fn check(&self, url: &str) -> Result<Url, String> {
+    /// Returns the URL if it is allowed: `http` or `https`, no login, a port of web servers, a public host.
+    pub fn check(&self, url: &str) -> Result<Url, RefusedAddress> {
         if url.len() > MAX_URL_BYTES {
-            return Err(format!("the address is longer than {MAX_URL_BYTES} bytes"));
+            return Err(RefusedAddress::TooLong);
         }
-        let url = Url::parse(url).map_err(|error| format!("the address cannot be read: {error}"))?;
+        let url = Url::parse(url).map_err(RefusedAddress::Unreadable)?;
         self.check_url(&url)?;
         Ok(url)
     }
 
-    pub fn check_url(&self, url: &Url) -> Result<(), String> {
+    pub fn check_url(&self, url: &Url) -> Result<(), RefusedAddress> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("{} is not fetched: only http and https are", url.scheme()));
+            return Err(RefusedAddress::Scheme(url.scheme().to_owned()));
         }
         if has_login(url) {
-            return Err("the address contains a user or a password".to_owned());
+            return Err(RefusedAddress::HasLogin);
         }
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
-            return Err("the address has no host".to_owned());
+            return Err(RefusedAddress::NoHost);
         };
         let host = normalize_host(host);
         if self.contains(host, port) {
             return Ok(());
         }
         if self.has_host(host) {
-            return Err(format!("port {port} of the private host {host} is not in media.private_hosts"));
+            return Err(RefusedAddress::PortOfPrivateHost { host: host.to_owned(), port });
         }
         if !WEB_PORTS.contains(&port) {
-            return Err(format!("port {port} is not one of a web server ({WEB_PORTS:?})"));
+            return Err(RefusedAddress::Port(port));
         }
         match host.parse::<IpAddr>() {
-            Ok(address) if !is_public(address) => Err(not_public_message(host)),
+            Ok(address) if !is_public(address) => Err(RefusedAddress::NotPublic(host.to_owned())),
             _ => Ok(()),
         }
     }
 
     /// Fails if the connection's address is not public, and its host is not one of the allowed internal hosts.
-    pub fn check_peer(&self, url: &Url, peer: Option<SocketAddr>) -> Result<(), String> {
+    pub fn check_peer(&self, url: &Url, peer: Option<SocketAddr>) -> Result<(), RefusedAddress> {
         let host = normalize_host(url.host_str().unwrap_or_default());
         match peer {
-            Some(peer) if !is_public(peer.ip()) && !self.has_host(host) => Err(not_public_message(host)),
+            Some(peer) if !is_public(peer.ip()) && !self.has_host(host) => {
+                Err(RefusedAddress::NotPublic(host.to_owned()))
+            }
             _ => Ok(()),
         }
     }
@@ -165,20 +202,22 @@ fn normalize_host(host: &str) -> &str {
     host.strip_suffix('.').unwrap_or(host)
 }
 
-fn not_public_message(host: &str) -> String {
-    format!("{host} is not on the public internet")
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadRedirect {
+    #[error("a redirect without an address")]
+    NoAddress,
+    #[error("a redirect to an address that cannot be read: {0}")]
+    Unreadable(UrlError),
 }
 
-#[derive(Debug)]
-pub struct NotPublicError(String);
-
-impl fmt::Display for NotPublicError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&not_public_message(&self.0))
+/// `None`: the response redirects to no other address.
+pub(super) fn redirect_target(from: &Url, response: &Response) -> Option<Result<Url, BadRedirect>> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
     }
+    let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+    Some(to.ok_or(BadRedirect::NoAddress).and_then(|to| from.join(to).map_err(BadRedirect::Unreadable)))
 }
-
-impl std::error::Error for NotPublicError {}
 
 /// Resolves names to public addresses only; private hosts to any address.
 #[derive(Debug, Clone)]
@@ -193,7 +232,7 @@ impl Resolve for PublicAddresses {
             let is_named = private.has_host(normalize_host(&host));
             let public: Vec<SocketAddr> = found.filter(|found| is_named || is_public(found.ip())).collect();
             match public.is_empty() {
-                true => Err(NotPublicError(host).into()),
+                true => Err(RefusedAddress::NotPublic(host).into()),
                 false => Ok(Box::new(public.into_iter()) as Addrs),
             }
         })
@@ -276,7 +315,7 @@ mod tests {
             ("no address", "cannot be read"),
         ];
         for (url, why) in refused {
-            let error = none.check(url).unwrap_err();
+            let error = none.check(url).unwrap_err().to_string();
             assert!(error.contains(why) && !error.contains("secret"), "{url}: {error}");
         }
         assert!(none.check(&format!("https://h.example/{}", "a".repeat(5_000))).is_err());
@@ -303,7 +342,7 @@ mod tests {
             resolver.resolve("localhost".parse().unwrap()).await.map(Iterator::count)
         };
         let error = resolved("").await.unwrap_err();
-        assert!(error.is::<NotPublicError>() && error.to_string().contains("localhost"), "{error}");
+        assert!(error.is::<RefusedAddress>() && error.to_string().contains("localhost"), "{error}");
         assert!(resolved("localhost:1").await.unwrap() > 0);
     }
 }

@@ -1,6 +1,7 @@
 //! Storage in a bucket of S3 or of a compatible server. A file exists whole or not at all: the last request joins the pieces of a large
 //! one. Each request may be repeated.
 
+use std::io;
 use std::path::Path as FilePath;
 use std::time::Duration;
 
@@ -14,14 +15,19 @@ use object_store::{
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
-use super::files::{CompleteFile, FileStorage, relative_path};
-use super::partial_files::{LockedPart, unusable_folder_message};
+use super::files::{CompleteFile, FileStorage, UnusableStorage, relative_path};
+use super::partial_files::LockedPart;
 use crate::config::BucketSettings;
 
 /// Bytes of a piece. S3 takes no smaller ones, except the last. A process holds one piece per upload in memory.
 const PIECE_BYTES: usize = 5 * 1_024 * 1_024;
 /// Immediate retries of a request; then the pipeline pauses.
 const RETRIES: usize = 2;
+
+/// The settings of the bucket are invalid.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadBucket(String);
 
 #[derive(Debug)]
 pub struct Bucket {
@@ -30,8 +36,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// `timeout`: time limit of a request. The error is one clause: the problem of the settings.
-    pub fn new(settings: &BucketSettings, timeout: Duration) -> Result<Self, String> {
+    /// `timeout`: time limit of a request.
+    pub fn new(settings: &BucketSettings, timeout: Duration) -> Result<Self, BadBucket> {
         // As in `providers::http`: the first caller has installed the same provider.
         drop(rustls::crypto::ring::default_provider().install_default());
         let is_plain = settings.endpoint.starts_with("http:");
@@ -54,7 +60,7 @@ impl Bucket {
             builder = builder.with_access_key_id(access_key.expose_secret());
             builder = builder.with_secret_access_key(secret_key.expose_secret());
         }
-        let bucket = builder.build().map_err(|error| short_message(&error))?;
+        let bucket = builder.build().map_err(|error| BadBucket(short_message(&error)))?;
         Ok(Self { bucket, prefix: settings.prefix.clone() })
     }
 
@@ -73,29 +79,28 @@ impl Bucket {
         }
     }
 
-    async fn upload(&self, from: &FilePath, file: &CompleteFile) -> Result<(), String> {
-        let mut from = File::open(from).await.map_err(|error| unusable_folder_message(&error))?;
+    async fn upload(&self, from: &FilePath, file: &CompleteFile) -> Result<(), UnusableStorage> {
+        let mut from = File::open(from).await?;
         let attributes = Attributes::from_iter([(Attribute::ContentType, file.kind)]);
         let (path, mut first) = (self.path(&file.sha256), read_piece(&mut from).await?);
         if first.len() as u64 == file.bytes {
             let options = PutOptions { attributes, ..PutOptions::default() };
-            let put = self.bucket.put_opts(&path, first.into(), options).await;
-            return put.map(drop).map_err(|error| bucket_message(&error));
+            self.bucket.put_opts(&path, first.into(), options).await?;
+            return Ok(());
         }
         let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
-        let mut upload =
-            self.bucket.put_multipart_opts(&path, options).await.map_err(|error| bucket_message(&error))?;
+        let mut upload = self.bucket.put_multipart_opts(&path, options).await?;
         let sent = async {
             while !first.is_empty() {
                 let next = read_piece(&mut from).await?;
                 let this = std::mem::replace(&mut first, next);
-                upload.put_part(this.into()).await.map_err(|error| bucket_message(&error))?;
+                upload.put_part(this.into()).await?;
             }
             // If the reply is lost here, the second request fails, because the upload is complete.
             match upload.complete().await {
                 Ok(_) => Ok(()),
                 Err(_) if self.contains(file).await.unwrap_or(false) => Ok(()),
-                Err(error) => Err(bucket_message(&error)),
+                Err(error) => Err(error.into()),
             }
         };
         let sent = sent.await;
@@ -109,8 +114,8 @@ impl Bucket {
 
 #[async_trait]
 impl FileStorage for Bucket {
-    async fn store(&self, part: LockedPart, file: &CompleteFile) -> Result<bool, String> {
-        let is_new = !self.contains(file).await.map_err(|error| bucket_message(&error))?;
+    async fn store(&self, part: LockedPart, file: &CompleteFile) -> Result<bool, UnusableStorage> {
+        let is_new = !self.contains(file).await?;
         if is_new {
             self.upload(&part.path, file).await?;
         }
@@ -118,29 +123,31 @@ impl FileStorage for Bucket {
         Ok(is_new)
     }
 
-    async fn remove(&self, sha256: &str) -> Result<(), String> {
+    async fn remove(&self, sha256: &str) -> Result<(), UnusableStorage> {
         match self.bucket.delete(&self.path(sha256)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(bucket_message(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 }
 
 /// Empty at the end of the file.
-async fn read_piece(from: &mut File) -> Result<Vec<u8>, String> {
+async fn read_piece(from: &mut File) -> io::Result<Vec<u8>> {
     let mut piece = Vec::new();
-    let read = from.take(PIECE_BYTES as u64).read_to_end(&mut piece).await;
-    read.map(|_| piece).map_err(|error| unusable_folder_message(&error))
+    from.take(PIECE_BYTES as u64).read_to_end(&mut piece).await?;
+    Ok(piece)
 }
 
-fn bucket_message(error: &object_store::Error) -> String {
-    use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
-    let what_to_do = match error {
-        NotFound { .. } => "create the bucket, or check media.store",
-        PermissionDenied { .. } | Unauthenticated { .. } => "check the keys in media.s3 and what they may do",
-        _ => "check media.store and media.s3",
-    };
-    format!("the bucket of media does not take files: {}; {what_to_do}", short_message(error))
+impl From<object_store::Error> for UnusableStorage {
+    fn from(error: object_store::Error) -> Self {
+        use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
+        let fix = match error {
+            NotFound { .. } => "create the bucket, or check media.store",
+            PermissionDenied { .. } | Unauthenticated { .. } => "check the keys in media.s3 and what they may do",
+            _ => "check media.store and media.s3",
+        };
+        Self::Bucket { error: short_message(&error), fix }
+    }
 }
 
 /// The error in one line, without the page from the server: it repeats the key and the signed text.

@@ -18,13 +18,13 @@ use reqwest::header::{ACCEPT, ACCEPT_ENCODING, IF_RANGE, RANGE};
 use reqwest::{Client, Response, Url, redirect};
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
-use self::answer::{StatedRange, check_status, redirect_target, validator};
-use super::addresses::{NotPublicError, PrivateHosts, PublicAddresses};
+use self::answer::{StatedRange, check_status, validator};
+use super::addresses::{PrivateHosts, PublicAddresses, RefusedAddress, redirect_target};
 use super::file_type::{HEAD_BYTES, file_type};
-use super::files::CompleteFile;
+use super::files::{CompleteFile, UnusableStorage};
 use super::hash::{hex, sha256_context};
 use super::hosts::HostLimiter;
-use super::partial_files::{LockedPart, ReservedBytes, unusable_folder_message};
+use super::partial_files::{LockedPart, ReservedBytes};
 use super::storage::{MediaStorage, StorageError};
 use engine::base::clock::{Stopwatch, millis};
 use networks::model::media::MediaState;
@@ -103,6 +103,15 @@ pub trait Fetch: Send + Sync {
     fn discard(&self, _namespace: &str, _id: &str) {}
 }
 
+/// The HTTP client of media cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableClient {
+    #[error("{0}")]
+    Proxy(String),
+    #[error("cannot set up the HTTP client of media: {0}")]
+    Client(reqwest::Error),
+}
+
 #[derive(Debug)]
 pub struct Fetcher {
     client: Client,
@@ -149,7 +158,7 @@ impl Fetch for Fetcher {
         let watch = Stopwatch::start();
         let url = match self.private.check(wanted.url) {
             Ok(url) => url,
-            Err(why) => return FetchOutcome::Refused(why),
+            Err(why) => return FetchOutcome::Refused(why.to_string()),
         };
         let host = host_and_port(&url);
         // A short wait: media of other hosts wait behind this one.
@@ -226,7 +235,7 @@ impl Fetcher {
         limits: Limits,
         hosts: HostLimiter,
         storage: Arc<MediaStorage>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, UnusableClient> {
         // As in `providers::http`: the first caller has installed the same provider.
         drop(rustls::crypto::ring::default_provider().install_default());
         let private = Arc::new(private);
@@ -241,10 +250,10 @@ impl Fetcher {
             .pool_idle_timeout(Duration::from_secs(30));
         // Behind a proxy, only the proxy's own name is resolved here, and no loopback address bypasses the proxy.
         let client = match &limits.proxy {
-            Some(proxy) => client.proxy(proxy.for_all().map_err(|why| why.to_string())?),
+            Some(proxy) => client.proxy(proxy.for_all().map_err(UnusableClient::Proxy)?),
             None => client.no_proxy().dns_resolver(PublicAddresses(private.clone())),
         };
-        let client = client.build().map_err(|error| format!("cannot set up the HTTP client of media: {error}"))?;
+        let client = client.build().map_err(UnusableClient::Client)?;
         Ok(Self { client, private, limits, hosts, storage })
     }
 
@@ -281,7 +290,7 @@ impl Fetcher {
             Err(LoadError::Restart) => return Err(changing_file_failure()),
         };
         for address in smaller {
-            let url = self.private.check(address).map_err(FetchOutcome::Refused)?;
+            let url = self.private.check(address).map_err(|why| FetchOutcome::Refused(why.to_string()))?;
             match self.load(part, &url, within.saturating_sub(watch.elapsed())).await {
                 Ok(whole) => return Ok((whole, Some(address.clone()))),
                 // While the host fails at one size, its other answers prove nothing.
@@ -388,11 +397,11 @@ impl Fetcher {
             if self.limits.proxy.is_none()
                 && let Err(why) = self.private.check_peer(&url, response.remote_addr())
             {
-                return ended(FetchOutcome::Refused(why));
+                return ended(FetchOutcome::Refused(why.to_string()));
             }
             match redirect_target(&url, &response) {
                 None => return check_status(response, partial.is_some()),
-                Some(Err(why)) => return ended(file_failure(why)),
+                Some(Err(why)) => return ended(file_failure(why.to_string())),
                 Some(Ok(next)) => match self.private.check_url(&next) {
                     Ok(()) => url = next,
                     Err(why) => return ended(FetchOutcome::Refused(format!("redirected: {why}"))),
@@ -500,7 +509,7 @@ impl Incoming<'_> {
 fn request_failure(error: &reqwest::Error) -> FetchOutcome {
     let mut cause = error.source();
     while let Some(inner) = cause {
-        if let Some(not_public) = inner.downcast_ref::<NotPublicError>() {
+        if let Some(not_public) = inner.downcast_ref::<RefusedAddress>() {
             return FetchOutcome::Refused(not_public.to_string());
         }
         cause = inner.source();
@@ -528,7 +537,7 @@ fn wrong_type(head: &[u8]) -> FetchOutcome {
 }
 
 fn storage_failure(error: &io::Error) -> FetchOutcome {
-    FetchOutcome::StorageUnavailable(unusable_folder_message(error))
+    FetchOutcome::StorageUnavailable(UnusableStorage::folder(error).to_string())
 }
 
 /// The unit of politeness.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use tokio::task::spawn_blocking;
 
-use super::partial_files::{LockedPart, create_private_folder, unusable_folder_message};
+use super::partial_files::{LockedPart, create_private_folder};
 use engine::base::private_file::check_planted;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,15 +24,36 @@ pub struct CompleteFile {
     pub kind: &'static str,
 }
 
-/// Storage of all files, shared by all processes. An error is one clause: the reason and the fix.
+/// The storage takes no files; the reason and the fix, in one clause.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableStorage {
+    #[error("the folder of media cannot be written: {0}; check media.folder and its disk")]
+    Folder(String),
+    #[error("the bucket of media does not take files: {error}; {fix}")]
+    Bucket { error: String, fix: &'static str },
+}
+
+impl UnusableStorage {
+    pub(super) fn folder(error: &io::Error) -> Self {
+        Self::Folder(error.to_string())
+    }
+}
+
+impl From<io::Error> for UnusableStorage {
+    fn from(error: io::Error) -> Self {
+        Self::folder(&error)
+    }
+}
+
+/// Storage of all files, shared by all processes.
 #[async_trait]
 pub trait FileStorage: Send + Sync + Debug {
     /// Stores a part as that file, whole or not at all, and durable; the part is then gone. Returns false if the file exists already.
     /// After an error the part is unchanged, and the call may be repeated.
-    async fn store(&self, part: LockedPart, file: &CompleteFile) -> Result<bool, String>;
+    async fn store(&self, part: LockedPart, file: &CompleteFile) -> Result<bool, UnusableStorage>;
 
     /// Succeeds if the file does not exist.
-    async fn remove(&self, sha256: &str) -> Result<(), String>;
+    async fn remove(&self, sha256: &str) -> Result<(), UnusableStorage>;
 }
 
 /// `ab/cdef…`.
@@ -78,15 +99,15 @@ impl Folder {
 
 #[async_trait]
 impl FileStorage for Folder {
-    async fn store(&self, part: LockedPart, file: &CompleteFile) -> Result<bool, String> {
+    async fn store(&self, part: LockedPart, file: &CompleteFile) -> Result<bool, UnusableStorage> {
         let (folder, file) = (self.clone(), file.clone());
         let put = spawn_blocking(move || folder.move_into_place(&part, &file)).await;
-        put.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| unusable_folder_message(&error))
+        Ok(put.unwrap_or_else(|error| Err(io::Error::other(error)))?)
     }
 
-    async fn remove(&self, sha256: &str) -> Result<(), String> {
+    async fn remove(&self, sha256: &str) -> Result<(), UnusableStorage> {
         match tokio::fs::remove_file(self.path(sha256)).await {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable_folder_message(&error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
         }
     }

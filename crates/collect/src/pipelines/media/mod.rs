@@ -31,11 +31,11 @@ use async_trait::async_trait;
 use self::addresses::PrivateHosts;
 use self::counters::FetchCounters;
 use self::fetch::{Fetcher, Limits};
-use self::files::{FileStorage, Folder};
+use self::files::{FileStorage, Folder, UnusableStorage};
 use self::handler::{MediaWork, RetryLimits};
 use self::hosts::{HostLimiter, Politeness};
 use self::media_receiver::MediaReceiver;
-use self::partial_files::{PartialFiles, unusable_folder_message};
+use self::partial_files::PartialFiles;
 use self::removal::UnusedMediaRemoval;
 use self::schedule::FreshFirstSchedule;
 use self::storage::MediaStorage;
@@ -109,7 +109,7 @@ impl PipelineKind for Media {
         let parts = PartialFiles::new(&media.folder, media.max_disk_bytes, used);
         if let Err(error) = parts.prepare() {
             // Each batch tries again, and its health shows the same.
-            tracing::warn!(folder = %media.folder.display(), "{}", unusable_folder_message(&error));
+            tracing::warn!(folder = %media.folder.display(), "{}", UnusableStorage::folder(&error));
         }
         let storage = Arc::new(MediaStorage { parts, files: open_storage(media)?, store: store.clone() });
         let (namespace, counters) = (id.to_string(), Arc::<FetchCounters>::default());
@@ -132,9 +132,15 @@ impl PipelineKind for Media {
             store: store.clone(),
             counters: counters.clone(),
         };
+<<<<<<< HEAD
         let handler = ItemHandler(MediaWork {
             items: PipelineStore::new(namespace, store, &settings.updater),
             fetcher: Arc::new(fetcher.map_err(BadConfig)?),
+=======
+        let handler = MediaHandler {
+            namespace,
+            fetcher: Arc::new(fetcher.map_err(|error| BadConfig(error.to_string()))?),
+>>>>>>> 02f67bf2 (Type the errors of media)
             smaller: registry::smaller_pictures(&id.provider),
             retrying: RetryLimits {
                 first_delay: media.retry,

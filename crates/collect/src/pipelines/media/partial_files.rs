@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
 
+use super::files::UnusableStorage;
 use super::hash::hex;
 use engine::base::clock::Stopwatch;
 use engine::base::private_file;
@@ -170,7 +171,7 @@ impl PartialFiles {
     #[must_use]
     pub fn blocked_reason(&self) -> Option<String> {
         if let Err(error) = self.prepare() {
-            return Some(unusable_folder_message(&error));
+            return Some(UnusableStorage::folder(&error).to_string());
         }
         if let Some(why) = self.no_room_message(0) {
             return Some(why);
@@ -330,10 +331,6 @@ fn validator_of(part: &Path) -> PathBuf {
 /// Creates a folder that only its owner can read: the files belong to other people.
 pub(super) fn create_private_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-pub(super) fn unusable_folder_message(error: &io::Error) -> String {
-    format!("the folder of media cannot be written: {error}; check media.folder and its disk")
 }
 
 #[cfg(test)]

@@ -48,7 +48,8 @@ impl MediaStorage {
         self.parts.set_used(u64::try_from(used).unwrap_or(0));
         match taken {
             ReservationOutcome::New | ReservationOutcome::Known => {
-                self.files.store(part, file).await.map_err(StorageError::Unavailable)
+                let stored = self.files.store(part, file).await;
+                stored.map_err(|error| StorageError::Unavailable(error.to_string()))
             }
             ReservationOutcome::Busy => Err(StorageError::Busy),
             ReservationOutcome::Full => {
@@ -74,7 +75,7 @@ impl MediaStorage {
                     Ok(()) => removed.push(sha256),
                     Err(why) => {
                         tracing::warn!(
-                            why,
+                            why = why.to_string(),
                             sha256,
                             "the file of a medium could not be removed; the next check retries"
                         );

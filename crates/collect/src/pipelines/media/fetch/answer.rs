@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED, LOCATION, RETRY_AFTER};
-use reqwest::{Response, Url};
+use reqwest::header::{CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED, RETRY_AFTER};
+use reqwest::Response;
 
 use super::{FetchOutcome, LoadError, OVERLAP, PartialFile, file_failure, host_failure};
 use engine::base::clock::{span, wall_ms};
@@ -52,15 +52,6 @@ fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
 pub(super) fn validator(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     text(ETAG).filter(|tag| tag.starts_with('"')).or_else(|| text(LAST_MODIFIED))
-}
-
-pub(super) fn redirect_target(from: &Url, response: &Response) -> Option<Result<Url, String>> {
-    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-        return None;
-    }
-    let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
-    let Some(to) = to else { return Some(Err("a redirect without an address".to_owned())) };
-    Some(from.join(to).map_err(|error| format!("a redirect to an address that cannot be read: {error}")))
 }
 
 pub(super) fn check_status(response: Response, is_continued: bool) -> Result<Response, LoadError> {
