@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::collector::{Collector, WantedCollection};
 use super::counters::JudgementCounters;
-use super::rule::{Judgement, Rule};
+use super::rule::{BadRule, Judgement, Rule};
 use super::schedule::judged_lane;
 use crate::config::CommunitySettings;
 use crate::pipelines::item_handler::{ItemOutcome, ItemWork, UnmeteredWork};
@@ -53,9 +53,9 @@ pub struct LiveRule {
 }
 
 impl LiveRule {
-    pub fn new(name: &str, in_force: LiveSettings) -> Result<Self, String> {
+    pub fn new(name: &str, in_force: LiveSettings) -> Result<Self, BadRule> {
         let settings = (in_force)();
-        let community = settings.community(name).map_err(|why| why.to_string())?;
+        let community = settings.community(name)?;
         let rule = Mutex::new(Arc::new(Rule::new(community)?));
         Ok(Self { name: name.to_owned(), in_force, rule })
     }
@@ -71,7 +71,7 @@ impl LiveRule {
                 Ok(new_rule) => *rule = Arc::new(new_rule),
                 Err(why) => tracing::error!(
                     community = self.name,
-                    why,
+                    why = why.to_string(),
                     "the new rule of the community is invalid; the previous rule stays in force"
                 ),
             }

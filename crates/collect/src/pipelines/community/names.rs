@@ -9,6 +9,23 @@ pub struct PersonNames {
     countries: HashMap<String, Vec<String>>,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {error}")]
+pub struct InvalidNames {
+    line: usize,
+    error: InvalidLine,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum InvalidLine {
+    #[error("two columns are needed, with a tab between them: country, names")]
+    OneColumn,
+    #[error("{0:?} is no country; write the two capitals of ISO 3166: PT")]
+    Country(String),
+    #[error("{0:?} is not one word")]
+    Name(String),
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct NameEvidence {
     /// -1 if none of its known names is common there. If all are: 1 / the number of countries of the rarest name.
@@ -17,25 +34,24 @@ pub struct NameEvidence {
 }
 
 impl PersonNames {
-    /// Reads lines of a country (`PT`), a tab, and names with `|` between them. The error names the line and the problem.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Reads lines of a country (`PT`), a tab, and names with `|` between them.
+    pub fn parse(text: &str) -> Result<Self, InvalidNames> {
         let mut names = Self::default();
-        for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
-            if !line.trim().is_empty() && !line.starts_with('#') {
-                names.add_line(line).map_err(|why| format!("line {number}: {why}"))?;
+        for (line, text) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
+            if !text.trim().is_empty() && !text.starts_with('#') {
+                names.add_line(text).map_err(|error| InvalidNames { line, error })?;
             }
         }
         Ok(names)
     }
 
-    fn add_line(&mut self, line: &str) -> Result<(), String> {
-        let (country, names) =
-            line.split_once('\t').ok_or("two columns are needed, with a tab between them: country, names")?;
+    fn add_line(&mut self, line: &str) -> Result<(), InvalidLine> {
+        let (country, names) = line.split_once('\t').ok_or(InvalidLine::OneColumn)?;
         if country.len() != 2 || !country.bytes().all(|byte| byte.is_ascii_uppercase()) {
-            return Err(format!("{country:?} is no country; write the two capitals of ISO 3166: PT"));
+            return Err(InvalidLine::Country(country.to_owned()));
         }
         for name in names.split('|') {
-            let [word] = &split_words(name)[..] else { return Err(format!("{name:?} is not one word")) };
+            let [word] = &split_words(name)[..] else { return Err(InvalidLine::Name(name.to_owned())) };
             let countries = self.countries.entry(word.plain.clone()).or_default();
             if !countries.iter().any(|known| known == country) {
                 countries.push(country.to_owned());

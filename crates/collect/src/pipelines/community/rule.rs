@@ -7,13 +7,13 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
 
-use super::names::{NameEvidence, PersonNames};
-use crate::config::{CommunitySettings, Places};
+use super::names::{InvalidNames, NameEvidence, PersonNames};
+use crate::config::{BadConfig, CommunitySettings, Places};
 use locate::language::{Variants, Weight, detect};
 use locate::place::{self, Gazetteer, Place};
 use networks::model::account::AccountState;
@@ -49,8 +49,48 @@ pub struct Judgement {
     pub wants_posts: bool,
 }
 
+/// Reason why the settings of a community give no rule.
+#[derive(Debug, thiserror::Error)]
+pub enum BadRule {
+    #[error("{}: {error}", file.display())]
+    File { file: PathBuf, error: BadFile },
+    /// The compiled-in places.
+    #[error("{0}")]
+    Places(String),
+    #[error(
+        "the model distinguishes {} and {} in {model_language}, not {variant:?} in {language:?}: set another variants_file \
+         (docs/communities.md)",
+        labels[0],
+        labels[1]
+    )]
+    UnknownVariant { labels: [String; 2], model_language: String, variant: String, language: String },
+    /// The settings in force lack the community.
+    #[error(transparent)]
+    Settings(#[from] BadConfig),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BadFile {
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("it is larger than {0} bytes")]
+    TooLarge(u64),
+    #[error(transparent)]
+    Names(#[from] InvalidNames),
+    #[error("{0}")]
+    Places(String),
+    #[error("{0}")]
+    Variants(String),
+}
+
+impl BadFile {
+    fn at(self, file: &Path) -> BadRule {
+        BadRule::File { file: file.to_owned(), error: self }
+    }
+}
+
 impl Rule {
-    pub fn new(settings: &CommunitySettings) -> Result<Self, String> {
+    pub fn new(settings: &CommunitySettings) -> Result<Self, BadRule> {
         let variants = load_variants(settings)?;
         let mut digested = Vec::new();
         let CommunitySettings { country, language, variant, posts, threshold, .. } = settings;
@@ -233,42 +273,41 @@ fn detect_languages(facts: &AccountFacts) -> Vec<PostLanguage> {
 }
 
 /// Gazetteer of a community, with its text; `None`: only the compiled-in one.
-fn load_gazetteer(settings: &CommunitySettings) -> Result<Option<(Arc<Gazetteer>, String)>, String> {
+fn load_gazetteer(settings: &CommunitySettings) -> Result<Option<(Arc<Gazetteer>, String)>, BadRule> {
     let sources: Vec<Places> = settings.places().collect();
     if sources.is_empty() || sources == [Places::Shipped] {
         return Ok(None);
     }
     let text = |source: &Places| match source {
         Places::Shipped => Ok(place::SHIPPED.to_owned()),
-        Places::File(file) => read_to_string(file, MAX_FILE_BYTES).map_err(|why| format!("{}: {why}", file.display())),
+        Places::File(file) => read_to_string(file, MAX_FILE_BYTES).map_err(|error| error.at(file)),
     };
     let texts: Vec<String> = sources.iter().map(text).collect::<Result<_, _>>()?;
     let read = Gazetteer::read(&texts.iter().map(String::as_str).collect::<Vec<_>>());
     let gazetteer = read.map_err(|(nth, why)| match &sources[nth] {
-        Places::File(file) => format!("{}: {why}", file.display()),
-        Places::Shipped => why.to_string(),
+        Places::File(file) => BadFile::Places(why).at(file),
+        Places::Shipped => BadRule::Places(why),
     })?;
     Ok(Some((Arc::new(gazetteer), texts.concat())))
 }
 
-fn load_names(settings: &CommunitySettings) -> Result<Option<(Arc<PersonNames>, String)>, String> {
+fn load_names(settings: &CommunitySettings) -> Result<Option<(Arc<PersonNames>, String)>, BadRule> {
     let file = &settings.names_file;
     if file == Path::new("") {
         return Ok(None);
     }
     let text = read_to_string(file, MAX_FILE_BYTES);
     let names = text.and_then(|text| Ok((Arc::new(PersonNames::parse(&text)?), text)));
-    names.map(Some).map_err(|why| format!("{}: {why}", file.display()))
+    names.map(Some).map_err(|error| error.at(file))
 }
 
-fn read_to_string(file: &Path, max_bytes: u64) -> Result<String, String> {
-    let open = File::open(file).map_err(|why| why.to_string())?;
+fn read_to_string(file: &Path, max_bytes: u64) -> Result<String, BadFile> {
     let mut text = String::new();
-    let read = open.take(max_bytes + 1).read_to_string(&mut text).map_err(|why| why.to_string())?;
-    if read as u64 > max_bytes { Err(format!("it is larger than {max_bytes} bytes")) } else { Ok(text) }
+    let read = File::open(file)?.take(max_bytes + 1).read_to_string(&mut text)?;
+    if read as u64 > max_bytes { Err(BadFile::TooLarge(max_bytes)) } else { Ok(text) }
 }
 
-fn load_variants(settings: &CommunitySettings) -> Result<Option<Arc<Variants>>, String> {
+fn load_variants(settings: &CommunitySettings) -> Result<Option<Arc<Variants>>, BadRule> {
     if settings.variant.is_empty() {
         return Ok(None);
     }
@@ -276,21 +315,19 @@ fn load_variants(settings: &CommunitySettings) -> Result<Option<Arc<Variants>>, 
         Variants::shipped().clone()
     } else {
         let file = &settings.variants_file;
-        let text = read_to_string(file, MAX_FILE_BYTES).map_err(|why| format!("{}: {why}", file.display()))?;
-        Variants::parse(&text).map_err(|why| format!("{}: {why}", file.display()))?
+        let text = read_to_string(file, MAX_FILE_BYTES).map_err(|error| error.at(file))?;
+        Variants::parse(&text).map_err(|why| BadFile::Variants(why).at(file))?
     };
     let labels = variants.labels();
     if variants.language() != settings.language
         || !labels.iter().any(|label| label.eq_ignore_ascii_case(&settings.variant))
     {
-        return Err(format!(
-            "the model distinguishes {} and {} in {}, not {:?} in {:?}: set another variants_file (docs/communities.md)",
-            labels[0],
-            labels[1],
-            variants.language(),
-            settings.variant,
-            settings.language
-        ));
+        return Err(BadRule::UnknownVariant {
+            labels: labels.map(str::to_owned),
+            model_language: variants.language().to_owned(),
+            variant: settings.variant.clone(),
+            language: settings.language.clone(),
+        });
     }
     Ok(Some(Arc::new(variants)))
 }

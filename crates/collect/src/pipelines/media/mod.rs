@@ -132,15 +132,9 @@ impl PipelineKind for Media {
             store: store.clone(),
             counters: counters.clone(),
         };
-<<<<<<< HEAD
         let handler = ItemHandler(MediaWork {
             items: PipelineStore::new(namespace, store, &settings.updater),
-            fetcher: Arc::new(fetcher.map_err(BadConfig)?),
-=======
-        let handler = MediaHandler {
-            namespace,
             fetcher: Arc::new(fetcher.map_err(|error| BadConfig(error.to_string()))?),
->>>>>>> 02f67bf2 (Type the errors of media)
             smaller: registry::smaller_pictures(&id.provider),
             retrying: RetryLimits {
                 first_delay: media.retry,
