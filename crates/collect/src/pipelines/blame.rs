@@ -65,19 +65,19 @@ impl<T> From<Result<T, LookupError>> for Testimony {
     }
 }
 
-/// Acquires a permit for a call with that credential, within 2 s. The error is the reason.
+/// Acquires a permit for a call with that credential, within 2 s. Fails with [`Testimony::None`].
 pub async fn acquire_witness_permit(
     credentials: &Credentials,
     credential: &Credential,
     endpoint: &'static str,
-) -> Result<Permit, String> {
+) -> Result<Permit, Testimony> {
     let watch = Stopwatch::start();
     loop {
         match credentials.acquire_for(credential, endpoint).await {
             Ok(AcquireOutcome::Granted(permit)) => return Ok(permit),
             Ok(AcquireOutcome::Wait(wait)) if watch.elapsed() + wait < PERMIT_TIMEOUT => tokio::time::sleep(wait).await,
-            Ok(AcquireOutcome::Wait(_)) => return Err("the credential has no calls left".to_owned()),
-            Err(error) => return Err(error.to_string()),
+            Ok(AcquireOutcome::Wait(_)) => return Err(Testimony::None("the credential has no calls left".to_owned())),
+            Err(error) => return Err(Testimony::None(error.to_string())),
         }
     }
 }

@@ -482,7 +482,7 @@ impl Resolver<'_> {
         let permit =
             match acquire_witness_permit(self.credentials, credential, self.handles.capabilities().endpoint).await {
                 Ok(permit) => permit,
-                Err(why) => return Testimony::None(why),
+                Err(none) => return none,
             };
         let part = [HandleLine { line: 0, handle }];
         let permit = match self.reserve(permit, self.reservation_names(&part)).await {

@@ -84,14 +84,14 @@ async fn a_holder_lets_go_before_another_can_have_it() {
             (held, watch.elapsed())
         },
     );
-    assert!(lost.0.contains("did not answer"), "{}", lost.0);
+    assert!(lost.0.to_string().contains("did not answer"), "{}", lost.0);
     assert!(lost.1 < taken.1 && taken.1 < LEASE + MOMENT, "let go after {:?}, taken after {:?}", lost.1, taken.1);
 
     // Somebody pauses the namespace: it is let go when it would be taken anew.
     let (mut held, _) = taken;
     queue.pause(Some("maintenance")).await.unwrap();
     let why = other.renew_until_lost(&mut held).await;
-    assert!(why.contains("paused"), "{why}");
+    assert!(why.to_string().contains("paused"), "{why}");
     queue.pause(None).await.unwrap();
 
     // The queue loses everything: whoever comes first has it, and the one that had it finds out.
@@ -100,7 +100,7 @@ async fn a_holder_lets_go_before_another_can_have_it() {
     let third = hold(wiped.clone(), "third", LEASE);
     let _third = third.acquire(&stop).await.unwrap();
     let other = hold(wiped, "other", LEASE);
-    assert!(other.renew_until_lost(&mut held).await.contains("another poller has it"));
+    assert!(other.renew_until_lost(&mut held).await.to_string().contains("another poller has it"));
 }
 
 /// Three of them over a network that loses requests and replies, one in five, and holds others back for longer than

@@ -436,7 +436,7 @@ impl<T: Item> BatchCaller<'_, T> {
         let permit =
             match acquire_witness_permit(self.credentials, credential, self.lookup.capabilities().endpoint).await {
                 Ok(permit) => permit,
-                Err(why) => return Testimony::None(why),
+                Err(none) => return none,
             };
         let ids = [witness];
         match self.credentials.reserve_items(&permit, &[self.lookup.read_keys(&ids[0])]).await {

@@ -69,6 +69,19 @@ pub struct StreamLease {
     before: Duration,
 }
 
+/// Reason why the lease of a stream is lost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LostLease {
+    #[error("this poller holds no lease")]
+    NotHeld,
+    #[error("another poller has it, or its namespace is paused")]
+    Taken,
+    #[error("{0}")]
+    Refused(String),
+    #[error("the queue did not answer within {} ms", within.as_millis())]
+    Silent { within: Duration },
+}
+
 impl StreamLease {
     pub fn clock(&self) -> QueueTime {
         self.batch.now
@@ -125,16 +138,14 @@ impl LeaseKeeper {
     }
 
     /// Renews it in time; returns the reason when it is lost.
-    pub async fn renew_until_lost(&self, held: &mut StreamLease) -> String {
+    pub async fn renew_until_lost(&self, held: &mut StreamLease) -> LostLease {
         loop {
             task::step("holds a stream");
             tokio::time::sleep((self.terms.lease / 3).saturating_sub(held.age())).await;
             match timeout(self.terms.renewal_timeout(), self.renew(held)).await {
                 Ok(Ok(renewed)) => *held = renewed,
                 Ok(Err(why)) => return why,
-                Err(_) => {
-                    return format!("the queue did not answer within {} ms", self.terms.renewal_timeout().as_millis());
-                }
+                Err(_) => return LostLease::Silent { within: self.terms.renewal_timeout() },
             }
         }
     }
@@ -161,9 +172,9 @@ impl LeaseKeeper {
         self.claim(token, if is_first { Duration::ZERO } else { self.terms.handover }).await
     }
 
-    /// Puts the job back and claims it again, until the result is known. `Err` is the reason of the loss.
-    async fn renew(&self, held: &StreamLease) -> Result<StreamLease, String> {
-        let Some(job) = held.batch.jobs.first() else { return Err("this poller holds no lease".to_owned()) };
+    /// Puts the job back and claims it again, until the result is known.
+    async fn renew(&self, held: &StreamLease) -> Result<StreamLease, LostLease> {
+        let job = held.batch.jobs.first().ok_or(LostLease::NotHeld)?;
         let back = [(job.clone(), Verdict::Reschedule { lane: self.lane.clone(), due: 0.into() })];
         let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
         // A job also counts as lost if an earlier settle succeeded without a reply: the claim shows the truth.
@@ -174,7 +185,7 @@ impl LeaseKeeper {
         loop {
             match self.claim(&token, Duration::ZERO).await {
                 Ok(Claimed::Held(renewed)) => return Ok(renewed),
-                Ok(Claimed::Wait(_)) => return Err("another poller has it, or its namespace is paused".to_owned()),
+                Ok(Claimed::Wait(_)) => return Err(LostLease::Taken),
                 Err(error) => wait_before_retry(&mut retry, &error).await?,
             }
         }
@@ -200,9 +211,9 @@ impl LeaseKeeper {
 }
 
 /// Waits before a call is repeated; a refusal is final.
-async fn wait_before_retry(retry: &mut Retry, error: &QueueError) -> Result<(), String> {
+async fn wait_before_retry(retry: &mut Retry, error: &QueueError) -> Result<(), LostLease> {
     match error {
-        QueueError::Refused(why) => Err(why.clone()),
+        QueueError::Refused(why) => Err(LostLease::Refused(why.clone())),
         _ => {
             tokio::time::sleep(retry.next_delay()).await;
             Ok(())

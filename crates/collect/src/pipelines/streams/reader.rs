@@ -50,7 +50,7 @@ impl StreamSource {
                 biased;
                 () = stop.wait_for_drain() => {}
                 why = self.lease_keeper.renew_until_lost(&mut held) => {
-                    tracing::warn!(stream = self.name, reason = why, "this poller lost its lease of the stream: another poller may claim it");
+                    tracing::warn!(stream = self.name, reason = why.to_string(), "this poller lost its lease of the stream: another poller may claim it");
                     continue;
                 }
                 () = self.stay_connected(clock, &mut backoff, &posts) => {} // it never ends

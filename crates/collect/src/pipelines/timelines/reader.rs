@@ -365,7 +365,7 @@ impl Reader {
         let rules = timeline.rules();
         let permit = match acquire_witness_permit(&self.credentials, credential, rules.endpoint).await {
             Ok(permit) => permit,
-            Err(why) => return Testimony::None(why),
+            Err(none) => return none,
         };
         let request = TimelineRequest { since: None, below: None, cursor: None, count: rules.count.min(WITNESS_POSTS) };
         let Ok((reservation, permit)) = Reservation::reserve(&self.credentials, permit, request.count).await else {
