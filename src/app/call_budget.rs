@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
+
 use crate::ops::normaliser;
 use engine::base::clock::Millis;
 use engine::base::reload::Reloadable;
 use engine::base::shutdown::Stop;
 use engine::queue::Queue;
-use engine::quota::{CredentialStatus, Credentials};
+use engine::quota::{CredentialStatus, Credentials, LedgerError};
 use engine::schedule::adaptive::budget::{Normaliser, Spending};
 use engine::schedule::{Budgeted, CorrectedSchedule, ScheduledItem};
 use store::{BudgetCorrections, Store};
@@ -28,8 +30,8 @@ pub struct MeteredEndpoint {
 
 impl MeteredEndpoint {
     /// Ids per second of the quota; `None` if it has no limit, or is not fully known.
-    async fn ids_per_s(&self) -> Result<Option<f64>, String> {
-        let statuses = self.credentials.statuses(self.endpoint).await.map_err(|error| error.to_string())?;
+    async fn ids_per_s(&self) -> Result<Option<f64>, LedgerError> {
+        let statuses = self.credentials.statuses(self.endpoint).await?;
         let usable = statuses.iter().filter(|status| !status.parked_everywhere);
         let calls: Option<f64> = usable.map(CredentialStatus::calls_per_s).sum();
         Ok(calls.map(|calls| calls * self.batch_limit as f64).filter(|ids| *ids > 0.0))
@@ -65,14 +67,17 @@ impl CallBudget {
     pub async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
             if let Err(error) = self.update().await {
-                tracing::debug!(error, "the call budget of the schedule cannot be updated: the next round tries again");
+                tracing::debug!(
+                    error = error.to_string(),
+                    "the call budget of the schedule cannot be updated: the next round tries again"
+                );
             }
             stop.sleep(CHECK_INTERVAL).await;
         }
     }
 
     /// Applies the stored corrections. The leading worker makes new ones when a day is over.
-    pub async fn update(&self) -> Result<(), String> {
+    pub async fn update(&self) -> Result<()> {
         let schedule = self.schedule.schedule.load();
         let corrected = schedule.budget().filter(|budget| budget.spending(&ScheduledItem::default(), 0).is_some());
         let Some(quota_use) = corrected.map(Budgeted::quota_use) else {
@@ -83,11 +88,11 @@ impl CallBudget {
         // Without a known limit, nothing would hold early calls back.
         self.set_early_share(if quota.is_some() { quota_use.max_earliness } else { 0.0 });
         let namespace = self.queue.namespace();
-        let known = self.store.corrections(namespace).await.map_err(|error| error.to_string())?;
+        let known = self.store.corrections(namespace).await?;
         if let Some(known) = &known {
             self.set_normaliser(normaliser(known));
         }
-        let stats = self.queue.brief_stats().await.map_err(|error| error.to_string())?;
+        let stats = self.queue.brief_stats().await?;
         if !stats.is_first_worker(&self.name) {
             return Ok(());
         }
@@ -112,7 +117,7 @@ impl CallBudget {
         };
         let next = new_record(stats.now_ms, by, total);
         let before = known.map(|known| known.at);
-        if self.store.replace_corrections(namespace, before, &next).await.map_err(|error| error.to_string())? {
+        if self.store.replace_corrections(namespace, before, &next).await? {
             let Normaliser { price, level } = by;
             let Spending { calls, table_calls, .. } = day;
             tracing::info!(namespace, price, level, calls, table_calls, "the call budget of the schedule is corrected");

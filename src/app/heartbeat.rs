@@ -154,8 +154,8 @@ impl WorkerEntry {
     }
 
     /// Reports the counts since the last heartbeat, then takes the worker off the list.
-    pub async fn leave(&self) -> Result<(), String> {
+    pub async fn leave(&self) -> Result<(), QueueError> {
         self.beat().await;
-        self.queue.deregister(&self.name).await.map_err(|error| error.to_string())
+        self.queue.deregister(&self.name).await
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use super::sources::sources;
 use super::{Service, callers, describe_api, live_budget, new_dead_posts, open_store, page_token};
 use crate::ops::report::sources::{ConfiguredSource, OpenedPositions, QueueOpener, SourceReader};
-use crate::ops::{Access, FigureSettings, OpenedDatabase, PageInputs, Site, StoreAccess, WholeQueue};
+use crate::ops::{Access, FigureSettings, NoAnswer, OpenedDatabase, PageInputs, Site, StoreAccess, WholeQueue};
 use collect::config::Settings;
 use collect::pipelines::kind::RegisteredPipeline;
 use engine::base::reload::Reloadable;
@@ -57,8 +57,8 @@ pub async fn open_site(
         behind_tls: settings.http.behind_tls,
         has_metrics_port: settings.metrics_listen()?.is_some(),
     };
-    let positions = OpenedPositions::new(Err("it has not answered yet".to_owned()));
-    let database = OpenedDatabase::new(Err("the store has not answered yet".to_owned()));
+    let positions = OpenedPositions::new(Err(NoAnswer::NotYet("it")));
+    let database = OpenedDatabase::new(Err(NoAnswer::NotYet("the store")));
     let store = Arc::new(LazyStore {
         settings: settings.clone(),
         opened: OnceCell::new(),
@@ -92,9 +92,9 @@ struct LazyStore {
 }
 
 impl LazyStore {
-    async fn open(&self) -> Result<Arc<dyn Store>, String> {
+    async fn open(&self) -> Result<Arc<dyn Store>, NoAnswer> {
         let open = async || {
-            let opened = open_store(&self.settings).await.map_err(|error| format!("{error:#}"));
+            let opened = open_store(&self.settings).await.map_err(NoAnswer::from);
             self.positions.set(opened.as_ref().map(|opened| opened.positions.clone()).map_err(Clone::clone));
             self.database.set(opened.clone());
             opened.map(|opened| opened.store)
@@ -141,7 +141,7 @@ pub fn source_book(settings: &Settings, service: &Service, positions: OpenedPosi
 
 #[async_trait]
 impl QueueOpener for Service {
-    async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String> {
-        self.open_unchecked_queue(namespace).await.map_err(|error| format!("{error:#}"))
+    async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, NoAnswer> {
+        Ok(self.open_unchecked_queue(namespace).await?)
     }
 }

@@ -18,6 +18,7 @@ use super::files::wait_for_missing_file;
 use super::heartbeat::Heartbeat;
 use super::monitored::{LIVE_SLACK, MonitoredPipeline};
 use super::{ConfigFollower, SharedServices, Unavailable, announce_apis};
+use crate::ops::NoAnswer;
 use crate::ops::{self, AllowedHosts, Server};
 use collect::config::Settings;
 use collect::pipelines::registry::Registry;
@@ -156,7 +157,7 @@ impl Role {
         server: Server,
         router: Router,
         healths: &[Arc<Health>],
-        contact: impl AsyncFn(usize) -> Result<(), String>,
+        contact: impl AsyncFn(usize) -> Result<(), NoAnswer>,
         works: &'static str,
         apply_settings: impl Fn(&Settings) + Send + 'static,
     ) -> Result<()> {
@@ -175,8 +176,8 @@ impl Role {
             loop {
                 health.record_turn();
                 let answered = tokio::time::timeout(CONTACT_TIMEOUT, contact(at)).await;
-                let silent = || Err(format!("no answer within {} s", CONTACT_TIMEOUT.as_secs()));
-                match answered.unwrap_or_else(|_| silent()) {
+                let silent = || Err(NoAnswer::within_seconds("no answer", CONTACT_TIMEOUT));
+                match answered.unwrap_or_else(|_| silent()).map_err(|error| error.to_string()) {
                     Ok(()) if health.record_success() => tracing::info!("{works}"),
                     Ok(()) => {}
                     Err(error) if health.record_outage(&error) => tracing::warn!(error, "a service is unavailable"),
@@ -253,8 +254,12 @@ impl ManagedWorker {
             () = stop.wait_for_abandon() => {}
         }
         let left = tokio::time::timeout(EXIT_TIMEOUT, entry.leave()).await;
-        if let Err(error) = left.unwrap_or_else(|_| Err("the queue does not answer".to_owned())) {
-            tracing::warn!(error, "the worker cannot leave the list of workers: its name stays there for a minute");
+        let silent = || NoAnswer::Late("the queue does not answer".to_owned());
+        if let Err(error) = left.map_err(|_| silent()).and_then(|left| left.map_err(NoAnswer::from)) {
+            tracing::warn!(
+                error = error.to_string(),
+                "the worker cannot leave the list of workers: its name stays there for a minute"
+            );
         }
         tracing::info!(worker = name, namespace = entry.pipeline.namespace, "{role} stopped");
         worked.map_err(|failure| Unavailable(failure.0).into())

@@ -14,7 +14,7 @@ use crate::ops::report::errors::ErrorReport;
 use crate::ops::report::quota_load::{QuotaLoad, recurring_lanes};
 use crate::ops::report::sources::{OpenedPositions, Sources};
 use crate::ops::report::status::{Status, StatusReport};
-use crate::ops::{Headline, OpenedDatabase, OpenedStore, SnapshotReader};
+use crate::ops::{Headline, NoAnswer, OpenedDatabase, OpenedStore, SnapshotReader};
 use collect::config::Settings;
 use collect::pipelines::kind::RegisteredPipeline;
 use collect::pipelines::registry::Registry;
@@ -35,7 +35,7 @@ pub async fn status(settings: &Settings, registry: &Registry) -> Result<StatusRe
     }
     check_queue_file(settings)?;
     let service = Service::new(settings)?;
-    let opened = connect_existing_store(settings).await.map_err(|error| format!("{error:#}"));
+    let opened = connect_existing_store(settings).await.map_err(NoAnswer::from);
     let store = OpenedStore::new(opened.as_ref().map(|opened| opened.store.clone()).map_err(Clone::clone));
     let database = OpenedDatabase::new(opened);
     let at_hand = (store, database);
@@ -51,7 +51,7 @@ pub async fn status(settings: &Settings, registry: &Registry) -> Result<StatusRe
             ..status
         };
         // One line, as every error of a command.
-        (pipeline.namespace(), read.map(with_pollers).map_err(|error| format!("{error:#}")))
+        (pipeline.namespace(), read.map(with_pollers).map_err(NoAnswer::from))
     });
     Ok(StatusReport::new(named.collect::<Vec<_>>(), sources))
 }
@@ -64,7 +64,7 @@ pub async fn errors(settings: &Settings, registry: &Registry, words: &str) -> Re
     let read = join_all(pipelines.iter().map(async |pipeline| {
         let namespace = pipeline.namespace();
         let read = async { anyhow::Ok(service.queue(&namespace).await?.errors(ERRORS_KEPT).await?) };
-        let read = read.await.map_err(|error| format!("{error:#}"));
+        let read = read.await.map_err(NoAnswer::from);
         (namespace, read)
     }));
     Ok(ErrorReport::new(read.await, words))
@@ -120,15 +120,15 @@ pub async fn ids_per_second_left(
 async fn sources(settings: &Settings, service: &Service) -> Sources {
     let timeout = if settings.poll.sources.is_empty() { SHORT_READ_TIMEOUT } else { READ_TIMEOUT };
     let positions = match tokio::time::timeout(timeout, connect_existing_store(settings)).await {
-        Ok(opened) => opened.map(|opened| opened.positions).map_err(|error| format!("{error:#}")),
-        Err(_) => Err(format!("the store did not answer within {} ms", timeout.as_millis())),
+        Ok(opened) => opened.map(|opened| opened.positions).map_err(NoAnswer::from),
+        Err(_) => Err(NoAnswer::within_millis("the store did not answer", timeout)),
     };
     let book = source_book(settings, service, OpenedPositions::new(positions));
     match book.read(timeout).await {
         Ok(all) => Sources { all, ..Sources::default() },
-        Err(why) if book.has_configured_sources() => Sources::default().with_failed_reading(why),
+        Err(why) if book.has_configured_sources() => Sources::default().with_failed_reading(why.to_string()),
         Err(why) => {
-            tracing::debug!(why, "the polled sources are unknown");
+            tracing::debug!(why = why.to_string(), "the polled sources are unknown");
             Sources::default()
         }
     }

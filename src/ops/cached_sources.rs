@@ -51,7 +51,7 @@ impl CachedSources {
             read.sources = match answer {
                 Ok(all) => Sources { all, ..Sources::default() },
                 Err(why) if self.reader.has_configured_sources() || !read.sources.is_empty() => {
-                    std::mem::take(&mut read.sources).with_failed_reading(why)
+                    std::mem::take(&mut read.sources).with_failed_reading(why.to_string())
                 }
                 Err(_) => Sources::default(),
             };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::ops::NoAnswer;
 use crate::ops::figure_settings::FigureSettings;
 use engine::base::clock::{self, Millis};
 use engine::queue::{Queue, Sample};
@@ -13,7 +14,7 @@ use engine::schedule::adaptive::budget::Normaliser;
 use engine::schedule::adaptive::grid::updates_per_patience;
 use engine::schedule::{Next, Schedule, ScheduledItem, corrected};
 use networks::model::post::ItemState;
-use store::{BudgetCorrections, Listing, Standing, Store};
+use store::{BudgetCorrections, Listing, Standing, Store, StoreError};
 
 /// Maximum number of ids drawn per lane. If a hundredth of a lane is late, one reading in 23,000 misses it.
 pub const SAMPLE_SIZE: usize = 1_000;
@@ -144,16 +145,16 @@ pub fn normaliser(learnt: &BudgetCorrections) -> Normaliser {
     Normaliser { price: learnt.price, level: learnt.level }
 }
 
-/// Returns the schedule with the stored corrections of its budget. The error is one line.
+/// Returns the schedule with the stored corrections of its budget.
 pub(super) async fn load_corrected_schedule(
     store: &dyn Store,
     namespace: &str,
     schedule: Arc<dyn Schedule>,
-) -> Result<Arc<dyn Schedule>, String> {
+) -> Result<Arc<dyn Schedule>, StoreError> {
     if !schedule.needs_history() {
         return Ok(schedule);
     }
-    let learnt = store.corrections(namespace).await.map_err(|error| error.to_string())?;
+    let learnt = store.corrections(namespace).await?;
     let by = learnt.as_ref().map(normaliser).unwrap_or_default();
     Ok(corrected(&schedule, by))
 }
@@ -169,14 +170,14 @@ fn estimate_unseen(sample: &Sample, rows: &[Option<Standing>], terms: &FigureSet
     (!found.is_empty()).then(|| (found.iter().sum::<f64>() / rows.len() as f64 * sample.total as f64) as u64)
 }
 
-/// Draws ids from the queue and judges their rows. `now` returns the queue's clock, ms since the epoch. The error is one line.
+/// Draws ids from the queue and judges their rows. `now` returns the queue's clock, ms since the epoch.
 pub async fn measure_freshness(
     queue: &dyn Queue,
     store: &dyn Store,
     terms: &FigureSettings,
     now: impl Fn() -> Millis,
-) -> Result<Vec<LaneMeasurement>, String> {
-    let samples = queue.sample(SAMPLE_SIZE).await.map_err(|error| error.to_string())?;
+) -> Result<Vec<LaneMeasurement>, NoAnswer> {
+    let samples = queue.sample(SAMPLE_SIZE).await?;
     let schedule = load_corrected_schedule(store, queue.namespace(), terms.schedule.clone()).await?;
     let terms = &FigureSettings { schedule, ..terms.clone() };
     let mut measured = Vec::with_capacity(samples.len());
@@ -185,7 +186,7 @@ pub async fn measure_freshness(
         let at = now();
         let rows = match sample.ids.is_empty() {
             true => Vec::new(),
-            false => store.standing(queue.namespace(), &sample.ids).await.map_err(|error| error.to_string())?,
+            false => store.standing(queue.namespace(), &sample.ids).await?,
         };
         measured.push(LaneMeasurement::from_rows(sample, &rows, terms, at));
     }
@@ -193,10 +194,10 @@ pub async fn measure_freshness(
 }
 
 /// Returns true if an empty queue has lost its items: the store has had a live item for longer than `ENQUEUE_GRACE_MS`.
-pub(super) async fn has_lost_items(store: &dyn Store, namespace: &str, now: Millis) -> Result<bool, String> {
-    let living = store.page(namespace, Listing::Tracked, None, 1).await.map_err(|error| error.to_string())?;
+pub(super) async fn has_lost_items(store: &dyn Store, namespace: &str, now: Millis) -> Result<bool, StoreError> {
+    let living = store.page(namespace, Listing::Tracked, None, 1).await?;
     let ids: Vec<String> = living.into_iter().map(|row| row.id).collect();
-    let rows = store.standing(namespace, &ids).await.map_err(|error| error.to_string())?;
+    let rows = store.standing(namespace, &ids).await?;
     Ok(rows.iter().flatten().any(|row| now - row.first_seen > ENQUEUE_GRACE_MS))
 }
 

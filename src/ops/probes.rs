@@ -1,5 +1,6 @@
 //! `/live`, `/ready` and `/metrics`.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use axum::Router;
@@ -26,7 +27,7 @@ pub fn probe_router(vitals: impl Into<ProcessHealth>) -> Router {
     Router::new().route("/live", get(live)).route("/ready", get(ready)).with_state(vitals.into())
 }
 
-fn respond(state: Result<Vec<String>, FailedCheck>) -> Response {
+fn respond(state: Result<Vec<String>, impl Display>) -> Response {
     match state {
         Ok(but) if but.is_empty() => "yes\n".into_response(),
         Ok(but) => format!("yes, but for\n{}\n", but.join("\n")).into_response(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio_util::task::AbortOnDropHandle;
 
+use super::NoAnswer;
 use super::pace::Pace;
 use super::snapshot::Outage;
 use engine::base::clock::Stopwatch;
@@ -14,7 +15,7 @@ use engine::base::task;
 const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// A running query, whose result has its duration; and its start.
-type PendingQuery<R> = (AbortOnDropHandle<(Result<R, String>, Duration)>, Stopwatch);
+type PendingQuery<R> = (AbortOnDropHandle<(Result<R, NoAnswer>, Duration)>, Stopwatch);
 
 #[derive(Debug)]
 pub(super) struct SlowQuery<R, T> {
@@ -41,12 +42,12 @@ impl<R: Send + 'static, T> SlowQuery<R, T> {
         timeout: Duration,
         outage: Option<&Outage>,
         query: impl FnOnce() -> F,
-        convert: impl Fn(Result<R, String>) -> T,
+        convert: impl Fn(Result<R, NoAnswer>) -> T,
     ) where
-        F: Future<Output = Result<R, String>> + Send + 'static,
+        F: Future<Output = Result<R, NoAnswer>> + Send + 'static,
     {
         if let Some(Outage { why, .. }) = outage {
-            (self.answer, self.answered) = (Some(convert(Err(why.clone()))), None);
+            (self.answer, self.answered) = (Some(convert(Err(NoAnswer::Failed(why.clone())))), None);
             return;
         }
         if self.answered.as_ref().is_some_and(|(since, rest)| since.elapsed() < *rest) {
@@ -63,13 +64,14 @@ impl<R: Send + 'static, T> SlowQuery<R, T> {
         });
         match tokio::time::timeout(wait, &mut pending).await {
             Ok(answer) => {
-                let (answer, took) = answer.unwrap_or_else(|ended| (Err(ended.to_string()), since.elapsed()));
+                let (answer, took) =
+                    answer.unwrap_or_else(|ended| (Err(NoAnswer::Failed(ended.to_string())), since.elapsed()));
                 self.answer = Some(convert(answer));
                 self.answered = Some((since, took + self.pace.pause_after(took, every).min(MAX_WAIT)));
             }
             Err(_) => {
                 if self.answered.as_ref().is_none_or(|(since, _)| since.elapsed() > MAX_WAIT * 2) {
-                    self.answer = Some(convert(Err(format!("no answer within {} ms", timeout.as_millis()))));
+                    self.answer = Some(convert(Err(NoAnswer::within_millis("no answer", timeout))));
                 }
                 self.pending = Some((pending, since));
             }
@@ -86,7 +88,11 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Asks once per second for `seconds`; an answer `takes` that many seconds. Returns the number of queries and each answer shown.
-    async fn ask_each_second(seconds: usize, takes: u32, answer: Result<u8, String>) -> (u32, Vec<Result<u8, String>>) {
+    async fn ask_each_second(
+        seconds: usize,
+        takes: u32,
+        answer: Result<u8, NoAnswer>,
+    ) -> (u32, Vec<Result<u8, NoAnswer>>) {
         let (mut counting, mut asked, mut said) = (SlowQuery::default(), 0, Vec::new());
         for _ in 0..seconds {
             let answer = answer.clone();
@@ -106,10 +112,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_count_is_asked_a_tenth_of_the_time_and_shown_when_it_comes() {
-        for answer in [Ok(7), Err("canceling statement due to statement timeout".to_owned())] {
+        for answer in [Ok(7), Err(NoAnswer::Failed("canceling statement due to statement timeout".to_owned()))] {
             let (asked, said) = ask_each_second(170, 8, answer.clone()).await;
             assert_eq!(asked, 2, "at 0 s and at 88 s: {answer:?}");
-            assert_eq!(said[0], Err("no answer within 500 ms".to_owned()));
+            assert_eq!(said[0], Err(NoAnswer::Late("no answer within 500 ms".to_owned())));
             assert_eq!(said[10..], vec![answer; 160], "the last answer stays until the next one comes");
         }
         let (asked, said) = ask_each_second(60, 0, Ok(7)).await;

@@ -13,7 +13,7 @@ use super::pace::Pace;
 use super::recent_counts::CounterHistory;
 use super::slow_query::SlowQuery;
 use super::whole_queue::QUEUE_TIMEOUT;
-use super::{FigureSettings, WholeQueue};
+use super::{FigureSettings, NoAnswer, WholeQueue};
 use crate::ops::report::crawls::{self, Crawls};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::list_backlog::{self, ListBacklog};
@@ -42,10 +42,9 @@ const COUNT_EVERY: Duration = Duration::from_secs(15);
 const OLD_TRANSACTION: Duration = Duration::from_secs(300);
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// The store, or the error of opening it, in one line.
-pub type OpenedStore = Reloadable<Result<Arc<dyn Store>, String>>;
+pub type OpenedStore = Reloadable<Result<Arc<dyn Store>, NoAnswer>>;
 
-pub type OpenedDatabase = Reloadable<Result<Database, String>>;
+pub type OpenedDatabase = Reloadable<Result<Database, NoAnswer>>;
 
 #[derive(Debug)]
 pub struct SnapshotReader {
@@ -204,7 +203,7 @@ impl SnapshotReader {
                 took
             }
             Err(why) => {
-                self.note_queue_outage(state, why);
+                self.note_queue_outage(state, &why);
                 waited
             }
         }
@@ -229,7 +228,7 @@ impl SnapshotReader {
                 state.brief_pace.pause_after(took, READ_EVERY)
             }
             Err(why) => {
-                self.note_queue_outage(state, why);
+                self.note_queue_outage(state, &why);
                 READ_EVERY
             }
         };
@@ -257,9 +256,9 @@ impl SnapshotReader {
     }
 
     /// Records an outage of the queue. The health check runs all the time, so it knows the start even without viewers.
-    fn note_queue_outage(&self, state: &mut ReaderState, why: String) {
+    fn note_queue_outage(&self, state: &mut ReaderState, why: &NoAnswer) {
         let lost = || self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
-        state.outage = Some(Outage { why, since_ms: (!state.reads_once).then(lost) });
+        state.outage = Some(Outage { why: why.to_string(), since_ms: (!state.reads_once).then(lost) });
     }
 
     async fn poller_trouble(&self) -> Option<String> {
@@ -322,13 +321,11 @@ impl SnapshotReader {
                     let queue = &*self.whole.queue;
                     let of = measure_freshness(queue, &**store, terms, now).await?;
                     let has_lost = ids == 0 && has_lost_items(&**store, queue.namespace(), now()).await?;
-                    Ok::<_, String>((of, has_lost))
+                    Ok::<_, NoAnswer>((of, has_lost))
                 };
                 match tokio::time::timeout(STORE_TIMEOUT, measuring).await {
                     Ok(measured) => measured,
-                    Err(_) => {
-                        Err(format!("the queue or the store did not answer within {} s", STORE_TIMEOUT.as_secs()))
-                    }
+                    Err(_) => Err(NoAnswer::within_seconds("the queue or the store did not answer", STORE_TIMEOUT)),
                 }
             }
             Err(why) => Err(why.clone()),
@@ -337,7 +334,7 @@ impl SnapshotReader {
             Ok((of, has_lost)) => {
                 state.measured = Measurement { of: Some(of), at_ms: Some(now), has_lost, ..Measurement::default() };
             }
-            Err(why) => state.measured.error = Some(why),
+            Err(why) => state.measured.error = Some(why.to_string()),
         }
         let is_well = state.measured.of.iter().flatten().all(LaneMeasurement::is_up_to_date);
         // The store of an empty queue may have items that are about to be scheduled.
@@ -361,7 +358,7 @@ impl SnapshotReader {
         let ask = || async move {
             let store = store.load();
             let store = store.as_ref().as_ref().map_err(Clone::clone)?;
-            store.account_states(&namespace).await.map_err(|error| error.to_string())
+            Ok(store.account_states(&namespace).await?)
         };
         let out = state.store_out.as_ref();
         state.accounts.refresh(COUNT_EVERY, STORE_TIMEOUT, out, ask, KnownAccounts::new).await;
@@ -374,7 +371,7 @@ impl SnapshotReader {
         let ask = || async move {
             let database = database.load();
             let Database { edges, .. } = database.as_ref().as_ref().map_err(Clone::clone)?;
-            edges.list_totals(&namespace, &bounds).await.map_err(|error| error.to_string())
+            Ok(edges.list_totals(&namespace, &bounds).await?)
         };
         let out = state.store_out.as_ref();
         let of = |read| ListBacklog::new(read, lists, now);
@@ -387,8 +384,7 @@ impl SnapshotReader {
         let ask = || async move {
             let database = database.load();
             let Database { edges, .. } = database.as_ref().as_ref().map_err(Clone::clone)?;
-            let read = edges.crawls_under_way(&namespace, 0, crawls::MAX_CRAWLS).await;
-            read.map_err(|error| error.to_string())
+            Ok(edges.crawls_under_way(&namespace, 0, crawls::MAX_CRAWLS).await?)
         };
         let out = state.store_out.as_ref();
         state.crawls.refresh(MEASURE_EVERY, STORE_TIMEOUT, out, ask, |read| Crawls::new(read, lists.pages)).await;
@@ -427,12 +423,12 @@ impl SnapshotReader {
         (AbortOnDropHandle::new(tokio::spawn(pending)), Stopwatch::start())
     }
 
-    async fn check_store(&self) -> Result<(), String> {
+    async fn check_store(&self) -> Result<(), NoAnswer> {
         let store = self.store.load();
         let store = store.as_ref().as_ref().map_err(Clone::clone)?;
         match tokio::time::timeout(STORE_TIMEOUT, store.check()).await {
-            Ok(checked) => checked.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("the store did not answer within {} s", STORE_TIMEOUT.as_secs())),
+            Ok(checked) => Ok(checked?),
+            Err(_) => Err(NoAnswer::within_seconds("the store did not answer", STORE_TIMEOUT)),
         }
     }
 
@@ -444,20 +440,20 @@ impl SnapshotReader {
     }
 
     /// Checks that store and queue can be written; `Ok` also if one does not answer, which other checks report.
-    async fn check_writes(&self) -> Result<(), String> {
+    async fn check_writes(&self) -> Result<(), NoAnswer> {
         let checks = async {
             if let Ok(store) = self.store.load().as_ref() {
                 store.check_writes().await?;
             }
             self.whole.queue.check_writes().await.map_err(|why| why.to_string())
         };
-        tokio::time::timeout(STORE_TIMEOUT, checks).await.unwrap_or(Ok(()))
+        tokio::time::timeout(STORE_TIMEOUT, checks).await.unwrap_or(Ok(())).map_err(NoAnswer::Failed)
     }
 }
 
 /// Returns the outage of this answer. It keeps the start of the outage `before`, even if the reason changes.
-fn continued_outage(answer: Result<(), String>, before: Option<Outage>, reads_once: bool) -> Option<Outage> {
-    let why = answer.err()?;
+fn continued_outage(answer: Result<(), NoAnswer>, before: Option<Outage>, reads_once: bool) -> Option<Outage> {
+    let why = answer.err()?.to_string();
     let since_ms = before.map_or_else(|| (!reads_once).then(clock::wall_ms), |before| before.since_ms);
     Some(Outage { why, since_ms })
 }
@@ -469,7 +465,7 @@ mod tests {
     #[test]
     fn an_outage_lasts_since_it_was_noticed() {
         let out = |why: &str, since_ms| Some(Outage { why: why.to_owned(), since_ms });
-        let failed = || Err("no route".to_owned());
+        let failed = || Err(NoAnswer::Failed("no route".to_owned()));
         let first = continued_outage(failed(), out("refused", Some(7)), false);
         assert_eq!(first, out("no route", Some(7)));
         assert_eq!(continued_outage(Ok(()), first, false), None);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::NoAnswer;
 use super::snapshot_reader::OpenedStore;
 use crate::data::dead::DeadItems;
 use engine::base::reload::Reloadable;
@@ -22,20 +23,20 @@ const MAX_CONCURRENT: usize = 4;
 /// A store that is opened in the background. Until it is open, queries fail and the page shows its other parts.
 #[derive(Debug)]
 pub struct StoreAccess {
-    dead: Reloadable<Result<DeadItems, String>>,
+    dead: Reloadable<Result<DeadItems, NoAnswer>>,
     store: OpenedStore,
     query_slots: Semaphore,
     _opening: AbortOnDropHandle<()>,
 }
 
 impl StoreAccess {
-    /// Opens the store by `open`, whose error is one line. Waits two seconds; retries continue in the background.
+    /// Opens the store by `open`. Waits two seconds; retries continue in the background.
     pub async fn open<Opening>(open: impl Fn() -> Opening + Send + Sync + 'static) -> Self
     where
-        Opening: Future<Output = Result<DeadItems, String>> + Send,
+        Opening: Future<Output = Result<DeadItems, NoAnswer>> + Send,
     {
-        let not_yet = || "it has not answered yet".to_owned();
-        let (dead, store) = (Reloadable::new(Err(not_yet())), OpenedStore::new(Err(not_yet())));
+        let not_yet = NoAnswer::NotYet("it");
+        let (dead, store) = (Reloadable::new(Err(not_yet.clone())), OpenedStore::new(Err(not_yet)));
         let (tried, first) = tokio::sync::oneshot::channel();
         let opening = {
             let (dead, store) = (dead.clone(), store.clone());
@@ -64,11 +65,11 @@ impl StoreAccess {
         self.store.clone()
     }
 
-    /// Runs a query. The error is one line: the store is not open, did not answer in time, or the error of `query`.
+    /// Runs a query. Fails if the store is not open or does not answer in time, or with the error of `query`.
     pub(super) async fn query<T, E: fmt::Display>(
         &self,
         query: impl AsyncFnOnce(&DeadItems) -> Result<T, E>,
-    ) -> Result<T, String> {
+    ) -> Result<T, NoAnswer> {
         let dead: Arc<_> = self.dead.load();
         let dead = dead.as_ref().as_ref().map_err(Clone::clone)?;
         let answer = async {
@@ -76,8 +77,8 @@ impl StoreAccess {
             query(dead).await
         };
         match tokio::time::timeout(QUERY_TIMEOUT, answer).await {
-            Ok(answer) => answer.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("no answer within {} s", QUERY_TIMEOUT.as_secs())),
+            Ok(answer) => answer.map_err(|error| NoAnswer::Failed(error.to_string())),
+            Err(_) => Err(NoAnswer::within_seconds("no answer", QUERY_TIMEOUT)),
         }
     }
 }

@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::exposition::{self, Labels, namespace_label, register_gauges};
-use super::{FigureSettings, FreshnessState, Headline, LatestReading, Snapshot, cached_sources};
+use super::{FigureSettings, FreshnessState, Headline, LatestReading, NoAnswer, Snapshot, cached_sources};
 use crate::ops::report::crawls::Crawls;
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::list_backlog::{ListFigures, TierFigures};
@@ -52,19 +52,19 @@ impl WholeQueue {
         self.ledger.statuses(self.capabilities.endpoint, &self.names, &[]).await
     }
 
-    /// Waits for `reading` until the timeout, and updates the process's health by the result. The error is one line.
+    /// Waits for `reading` until the timeout, and updates the process's health by the result.
     pub(super) async fn in_time<T>(
         &self,
         patience: Duration,
         reading: impl Future<Output = Result<T, QueueError>>,
-    ) -> Result<T, String> {
+    ) -> Result<T, NoAnswer> {
         let read = match tokio::time::timeout(patience, reading).await {
-            Ok(read) => read.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("the queue did not answer within {} s", patience.as_secs())),
+            Ok(read) => read.map_err(NoAnswer::from),
+            Err(_) => Err(NoAnswer::within_seconds("the queue did not answer", patience)),
         };
         match &read {
             Ok(_) => self.health.record_success(),
-            Err(why) => self.health.record_outage(why),
+            Err(why) => self.health.record_outage(&why.to_string()),
         };
         read
     }

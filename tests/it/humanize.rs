@@ -15,7 +15,8 @@ use twitter_updater::engine::queue::{
 };
 use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::{
-    FigureSettings, FreshnessState, Headline, LatestReading, OpenedStore, Snapshot, SnapshotReader, WholeQueue,
+    FigureSettings, FreshnessState, Headline, LatestReading, NoAnswer, OpenedStore, Snapshot, SnapshotReader,
+    WholeQueue,
 };
 use twitter_updater::pipelines::posts::posts_pipeline;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
@@ -272,7 +273,7 @@ async fn an_empty_queue_of_what_the_store_has_is_not_fresh() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_out_is_told_and_the_figures_go_on() {
     let watch = Watch::new();
-    watch.at_hand.set(Err("its tables are not there".to_owned()));
+    watch.at_hand.set(Err(NoAnswer::Failed("its tables are not there".to_owned())));
     let mut seen = watch.reader.watch();
     let out = |seen: &LatestReading| seen.snapshot.as_ref().unwrap().store_out.clone();
     assert_eq!(out(&next(&mut seen).await).unwrap().why, "its tables are not there");

@@ -19,7 +19,7 @@ impl Arguments {
     pub async fn run(self) -> Result<u8> {
         match ops::probe(&self.url).await {
             Ok(()) => Ok(0),
-            Err(why) => Err(Unavailable(why).into()),
+            Err(why) => Err(Unavailable(why.to_string()).into()),
         }
     }
 }

@@ -8,6 +8,7 @@ use tokio::sync::OnceCell;
 
 use super::{Listen, Options};
 use crate::app::{self, Service};
+use crate::ops::NoAnswer;
 use collect::config::Settings;
 use engine::base::reload::Reloadable;
 
@@ -46,7 +47,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
             true => queue.due_count().await.map(drop),
             false => checked[at].get_or_try_init(async || queue.check().await.map(drop)).await.copied(),
         };
-        answered.map_err(|error| error.to_string())
+        answered.map_err(NoAnswer::from)
     };
     let healths: Vec<_> = queues.iter().map(|(_, whole)| whole.health.clone()).collect();
     let shown = queues.clone();

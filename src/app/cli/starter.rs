@@ -74,9 +74,9 @@ pub(super) async fn run(arguments: RoleArguments, options: Options) -> Result<u8
     let router = api.router().merge(probes);
     let contact = async |_| {
         for queue in &queues {
-            queue.due_count().await.map_err(|error| error.to_string())?;
+            queue.due_count().await?;
         }
-        store.check().await.map_err(|error| error.to_string())
+        Ok(store.check().await?)
     };
     health.record_success();
     let apply_settings = move |settings: &Settings| ages.set(settings.ages());

@@ -6,6 +6,7 @@ use std::fmt;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::ops::NoAnswer;
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::table::Table;
 use engine::base::clock::Millis;
@@ -137,7 +138,7 @@ pub async fn summarize(
     provider: &Provider,
 ) -> Result<AccountsSummary> {
     let namespace = queue.namespace();
-    let states = KnownAccounts::new(store.account_states(namespace).await.map_err(|error| error.to_string()));
+    let states = KnownAccounts::new(store.account_states(namespace).await.map_err(NoAnswer::from));
     let mut sum = AccountsSummary { known: states.total().unwrap_or(0), ..AccountsSummary::default() };
     sum.states = states.states.unwrap_or_default();
     let mut below: Option<String> = None;

@@ -17,6 +17,7 @@ use super::pages::Page;
 use super::routes::NamespaceRoute;
 use super::visits;
 use crate::data::dead::{DeadItems, ItemReport};
+use crate::ops::NoAnswer;
 use collect::pipelines::kind::ItemContent;
 use engine::base::clock::{self, Millis};
 use engine::base::humanize::group_digits;
@@ -87,7 +88,7 @@ pub(super) async fn show_page(page: &Arc<Page>, query: String) -> Response {
 
 impl Page {
     /// Returns the address of the page about that handle's accounts; empty if there is none, or if the items are no accounts.
-    pub(super) async fn account_addresses(&self, handle: &str) -> Result<Vec<String>, String> {
+    pub(super) async fn account_addresses(&self, handle: &str) -> Result<Vec<String>, NoAnswer> {
         let handle = handle.trim().trim_start_matches('@').to_owned();
         if self.content() != ItemContent::Accounts || handle.is_empty() || handle.len() > MAX_NAME_BYTES {
             return Ok(Vec::new());
@@ -97,43 +98,39 @@ impl Page {
         Ok(if found.is_empty() { Vec::new() } else { vec![self.routes.item_address(&handle)] })
     }
 
-    async fn load_account(&self, name: &str) -> Result<Option<AccountMatch>, String> {
+    async fn load_account(&self, name: &str) -> Result<Option<AccountMatch>, NoAnswer> {
         let read = async |dead: &DeadItems| {
             let (store, namespace) = (&dead.store, dead.queue.namespace());
-            let text = |error: store::StoreError| error.to_string();
-            let by_id = store.account(namespace, name).await.map_err(text)?;
+            let by_id = store.account(namespace, name).await?;
             let id = match by_id {
                 Some(account) => account.id,
                 None => {
-                    let bearers = store.handle_bearers(namespace, name).await.map_err(text)?;
+                    let bearers = store.handle_bearers(namespace, name).await?;
                     match &bearers[..] {
                         [] => {
-                            return Ok(store
-                                .stored_handle(namespace, name)
-                                .await
-                                .map_err(text)?
-                                .map(AccountMatch::HandleOnly));
+                            let handle = store.stored_handle(namespace, name).await?;
+                            return Ok(handle.map(AccountMatch::HandleOnly));
                         }
                         [only] => only.id.clone(),
                         _ => return Ok(Some(AccountMatch::Several(bearers))),
                     }
                 }
             };
-            let Some(account) = store.account(namespace, &id).await.map_err(text)? else { return Ok(None) };
-            let known = dead.find(&id).await.map_err(|error| error.to_string())?;
+            let Some(account) = store.account(namespace, &id).await? else { return Ok(None) };
+            let known = dead.find(&id).await?;
             let Some(report) = known else { return Ok(None) };
-            let changes = store.account_changes(namespace, &id).await.map_err(text)?;
-            let counts = store.account_counts(namespace, &id).await.map_err(text)?;
-            let posts = store.newest_posts(namespace, &id, MAX_POSTS).await.map_err(text)?;
+            let changes = store.account_changes(namespace, &id).await?;
+            let counts = store.account_counts(namespace, &id).await?;
+            let posts = store.newest_posts(namespace, &id, MAX_POSTS).await?;
             // An account that moved between partitions has a row in each of them.
             let mut visits = None::<StoredTweet>;
             for of in self.routes.all.iter().filter(|of| shows_visits(of, namespace)) {
-                let row = store.tweet(&of.name, &id).await.map_err(text)?;
+                let row = store.tweet(&of.name, &id).await?;
                 visits = row.into_iter().chain(visits).max_by_key(|row| (row.next_due.is_some(), row.checked_at));
             }
             let now = clock::wall_ms();
             let details = AccountDetails { now, account, report, changes, counts, posts, visits };
-            Ok::<_, String>(Some(AccountMatch::One(Box::new(details))))
+            Ok::<_, NoAnswer>(Some(AccountMatch::One(Box::new(details))))
         };
         self.archive.query(read).await
     }

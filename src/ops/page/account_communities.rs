@@ -7,6 +7,7 @@ use super::community::community_name;
 use super::format::{date, describe_error, one_line};
 use super::layout::problem_notice;
 use super::pages::Page;
+use crate::ops::NoAnswer;
 use collect::pipelines::kind::ItemContent;
 use collect::pipelines::profiles::PROFILES;
 use networks::model::community::{Belonging, EvidenceItem};
@@ -24,7 +25,7 @@ struct CommunityRecord {
 }
 
 /// Records of an account in its communities, or the error of reading them.
-pub(super) struct AccountCommunities(Result<Vec<CommunityRecord>, String>);
+pub(super) struct AccountCommunities(Result<Vec<CommunityRecord>, NoAnswer>);
 
 impl Page {
     pub(super) async fn community_section(&self) -> Markup {

@@ -1,5 +1,6 @@
 //! Actions on the page. They require the token once per browser session, and each is logged.
 
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use super::layout::{Document, problem_notice};
 use super::pages::Page;
 use super::site::Site;
 use crate::data::dead::{self, DeadItems};
+use crate::ops::NoAnswer;
 use collect::ingest::{FORGOTTEN, Rebuild, Refresh, Starter, StarterError};
 use collect::pipelines::community::manual_decisions::ManualDecisions;
 use collect::pipelines::kind::ItemContent;
@@ -185,16 +187,16 @@ impl Page {
     }
 
     async fn decide(&self, form: &ActionForm, reason: &str) -> Result<String, Refusal> {
-        let wrong = |why: &str| (StatusCode::BAD_REQUEST, format!("Nothing was changed: {why}."));
+        let wrong = |why: &dyn Display| (StatusCode::BAD_REQUEST, format!("Nothing was changed: {why}."));
         if self.content() != ItemContent::Members {
-            return Err(wrong("this pipeline is no community"));
+            return Err(wrong(&"this pipeline is no community"));
         }
         let id = PostId::parse(&form.id).map_err(|why| wrong(&why))?.to_string();
         let decisions = [Belonging::Member, Belonging::Outside, Belonging::Candidate];
         let state = decisions.into_iter().find(|state| state.as_str() == form.words);
-        let state = state.ok_or_else(|| wrong("choose member, outside or candidate"))?;
+        let state = state.ok_or_else(|| wrong(&"choose member, outside or candidate"))?;
         let database = self.database.load();
-        let communities = database.as_ref().as_ref().map_err(|why| unknown_result(why))?.communities.clone();
+        let communities = database.as_ref().as_ref().map_err(unknown_result)?.communities.clone();
         let decide = async |dead: &DeadItems| {
             let DeadItems { queue, store, lanes } = dead.clone();
             let namespace = queue.namespace().to_owned();
@@ -212,7 +214,7 @@ impl Page {
     }
 
     async fn set_pause(&self, reason: Option<&str>) -> Result<(), Refusal> {
-        self.whole.queue.pause(reason).await.map_err(|error| unknown_result(&error.to_string()))?;
+        self.whole.queue.pause(reason).await.map_err(|error| unknown_result(&error.into()))?;
         let namespace = self.whole.queue.namespace();
         let act = if reason.is_some() { "paused" } else { "resumed" };
         tracing::info!(namespace, reason, "{act} on the page");
@@ -247,8 +249,8 @@ impl Page {
 }
 
 /// Refusal after an error of a service, which may have acted nevertheless.
-pub(super) fn unknown_result(why: &str) -> Refusal {
-    let why = format!("The result is unknown; try again: {}", one_line(why));
+pub(super) fn unknown_result(why: &NoAnswer) -> Refusal {
+    let why = format!("The result is unknown; try again: {}", one_line(&why.to_string()));
     (StatusCode::SERVICE_UNAVAILABLE, why)
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 
 use super::chart::{Axis, Chart, ChartColor, Series, SeriesShape};
 use super::format::{describe_error, one_line, relative_time};
+use crate::ops::NoAnswer;
 use crate::ops::slow_query::SlowQuery;
 use engine::base::clock::{self, Millis};
 use engine::base::humanize::group_digits;
@@ -31,7 +32,7 @@ struct CommunityFigures {
 
 /// Latest figures, shared by all viewers.
 #[derive(Debug, Default)]
-pub(super) struct CommunityCache(Mutex<SlowQuery<CommunityFigures, Result<CommunityFigures, String>>>);
+pub(super) struct CommunityCache(Mutex<SlowQuery<CommunityFigures, Result<CommunityFigures, NoAnswer>>>);
 
 async fn read_figures(
     communities: &dyn Communities,
@@ -49,17 +50,14 @@ async fn read_figures(
 impl CommunityCache {
     pub(super) async fn section(
         &self,
-        database: &Result<Database, String>,
+        database: &Result<Database, NoAnswer>,
         namespace: &str,
         threshold: f64,
         address: &(dyn Fn(&str) -> String + Sync),
     ) -> Markup {
         let (mut counting, namespace) = (self.0.lock().await, namespace.to_owned());
         let communities = database.as_ref().map(|database| database.communities.clone()).map_err(Clone::clone);
-        let ask = || async move {
-            let read = read_figures(&*communities?, &namespace, threshold).await;
-            read.map_err(|error| error.to_string())
-        };
+        let ask = || async move { Ok(read_figures(&*communities?, &namespace, threshold).await?) };
         counting.refresh(COUNT_INTERVAL, COUNT_TIMEOUT, None, ask, |read| read).await;
         html! { @if let Some(read) = &counting.answer { (section(read, address)) } }
     }
@@ -69,7 +67,7 @@ pub(super) fn community_name(namespace: &str) -> String {
     PipelineId::parse(namespace).and_then(|id| id.partition).unwrap_or_else(|| namespace.to_owned())
 }
 
-fn section(read: &Result<CommunityFigures, String>, address: &(dyn Fn(&str) -> String + Sync)) -> Markup {
+fn section(read: &Result<CommunityFigures, NoAnswer>, address: &(dyn Fn(&str) -> String + Sync)) -> Markup {
     let count = |number: i64| group_digits(number.unsigned_abs());
     html! {
         section.panel #community aria-labelledby="community-name" {
@@ -153,7 +151,7 @@ mod tests {
     fn a_community_is_shown_or_the_error() {
         assert_eq!(community_name("community:mastodon:social:pt-pt"), "pt-pt");
         let address = |id: &str| format!("/account?id={id}");
-        let out = section(&Err("no <answer>".to_owned()), &address).into_string();
+        let out = section(&Err(NoAnswer::Failed("no <answer>".to_owned())), &address).into_string();
         assert!(out.contains("does not answer: no &lt;answer&gt;"), "{out}");
         let size = CommunitySize { at: 7_200_000, members: 1_200, seen: 7, ..CommunitySize::default() };
         let near = CommunityAccount {

@@ -9,14 +9,14 @@ use super::layout::problem_notice;
 use super::pages::Page;
 use super::routes::Routes;
 use super::scroll_table::scroll_table;
-use crate::ops::Snapshot;
 use crate::ops::report::crawls::Crawls;
+use crate::ops::{NoAnswer, Snapshot};
 use collect::pipelines::profiles::PROFILES;
 use engine::base::clock::Millis;
 use engine::base::humanize::group_digits;
 use networks::model::pipeline_id::PipelineId;
 use networks::model::relation::ListKind;
-use store::{CrawlRecord, Edges};
+use store::{CrawlRecord, Edges, StoreError};
 
 const ROWS: usize = 50;
 const MAX_CRAWLS: u32 = 10;
@@ -64,8 +64,10 @@ fn table(crawls: &Crawls, routes: &Routes, now: Millis) -> Markup {
     }
 }
 
+type ListCrawls = Vec<(ListKind, Vec<CrawlRecord>)>;
+
 /// Newest crawls of an account's lists, followers first; or the error of reading them.
-pub(super) struct AccountCrawls(Result<Vec<(ListKind, Vec<CrawlRecord>)>, String>);
+pub(super) struct AccountCrawls(Result<ListCrawls, NoAnswer>);
 
 impl Page {
     /// Reads the newest crawls of this account's lists. In a namespace of lists, it reads the crawls of that list.
@@ -78,15 +80,14 @@ impl Page {
         AccountCrawls(read)
     }
 
-    async fn read_crawls(&self, edges: &dyn Edges, owner: &str) -> Result<Vec<(ListKind, Vec<CrawlRecord>)>, String> {
+    async fn read_crawls(&self, edges: &dyn Edges, owner: &str) -> Result<ListCrawls, StoreError> {
         let own = self.whole.queue.namespace();
         let Some(id) = PipelineId::parse(own) else { return Ok(Vec::new()) };
         let mut all = Vec::new();
         for side in ListKind::ALL {
             let list = PipelineId::items(&id.provider, side.as_str()).to_string();
             if list == own || !self.holds_lists() {
-                let crawls = edges.crawls(&list, owner, MAX_CRAWLS).await.map_err(|error| error.to_string())?;
-                all.push((side, crawls));
+                all.push((side, edges.crawls(&list, owner, MAX_CRAWLS).await?));
             }
         }
         Ok(all)
@@ -199,7 +200,7 @@ mod tests {
             assert!(html.contains(says), "{says}: {html}");
         }
         assert!(!html.contains("Friends"), "{html}");
-        let out = AccountCrawls(Err("no <route>".to_owned())).markup().into_string();
+        let out = AccountCrawls(Err(NoAnswer::Failed("no <route>".to_owned()))).markup().into_string();
         assert!(out.contains("unknown: no &lt;route&gt;"), "{out}");
     }
 }

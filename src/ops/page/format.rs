@@ -1,5 +1,7 @@
 //! Numbers, shares, times and errors as the page writes them.
 
+use std::fmt::Display;
+
 use maud::{Markup, html};
 
 use engine::base::clock::Millis;
@@ -128,8 +130,8 @@ const MEANINGS: [(&str, &str); 13] = [
 ];
 
 /// Writes an error on one line. Our words replace known messages of the database's driver or of the operating system.
-pub(super) fn describe_error(text: &str) -> String {
-    let text = one_line(text);
+pub(super) fn describe_error(error: &(impl Display + ?Sized)) -> String {
+    let text = one_line(&error.to_string());
     let meant = |words: &str| MEANINGS.iter().find(|(said, _)| words.contains(said)).map(|(_, meaning)| *meaning);
     if let Some((at, driver)) = DRIVER.iter().find_map(|driver| Some((text.find(driver)?, driver))) {
         let (before, said) = (&text[..at], &text[at + driver.len()..]);

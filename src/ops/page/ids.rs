@@ -3,23 +3,31 @@
 use std::fmt;
 
 use engine::base::id::check_id;
-use networks::model::post::TweetId;
+use networks::model::post::{BadId, TweetId};
 
 /// Id of a post or an account, as the queue and the store have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PostId(String);
 
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum InvalidId {
+    #[error("{0}")]
+    Address(String),
+    #[error(transparent)]
+    Number(#[from] BadId),
+}
+
 impl PostId {
-    /// Accepts digits, or an AT URI (`at://…`) or a DID (`did:…`) as Bluesky has them. The error is a clause.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    /// Accepts digits, or an AT URI (`at://…`) or a DID (`did:…`) as Bluesky has them.
+    pub(super) fn parse(text: &str) -> Result<Self, InvalidId> {
         if ["at://", "did:"].iter().any(|start| text.starts_with(start)) {
-            return check_id(text).map(|()| Self(text.to_owned())).map_err(str::to_owned);
+            return check_id(text).map(|()| Self(text.to_owned())).map_err(|why| InvalidId::Address(why.to_string()));
         }
-        TweetId::parse(text).map(|id| Self(id.to_string())).map_err(|why| why.to_string())
+        Ok(Self(TweetId::parse(text)?.to_string()))
     }
 
     /// Finds the id in a typed text: an id, or the address of a post on Twitter or Mastodon.
-    pub(super) fn parse_typed(text: &str) -> Result<Self, String> {
+    pub(super) fn parse_typed(text: &str) -> Result<Self, InvalidId> {
         let text = text.trim();
         if ["at://", "did:"].iter().any(|start| text.starts_with(start)) {
             return Self::parse(text);

@@ -7,8 +7,8 @@ use tokio::sync::Mutex;
 
 use super::format::{count_text, describe_error};
 use super::scroll_table::scroll_table;
-use crate::ops::OpenedStore;
 use crate::ops::slow_query::SlowQuery;
+use crate::ops::{NoAnswer, OpenedStore};
 use engine::base::humanize::group_digits;
 use networks::model::media::MediaState;
 use store::{MediaTotal, Store, StoreError};
@@ -27,7 +27,7 @@ struct MediaFigures {
 
 /// Latest counts, shared by all viewers.
 #[derive(Debug, Default)]
-pub(super) struct MediaCounts(Mutex<SlowQuery<MediaFigures, Result<MediaFigures, String>>>);
+pub(super) struct MediaCounts(Mutex<SlowQuery<MediaFigures, Result<MediaFigures, NoAnswer>>>);
 
 impl MediaCounts {
     pub(super) async fn section(&self, store: OpenedStore, namespace: &str) -> Markup {
@@ -35,7 +35,7 @@ impl MediaCounts {
         let ask = || async move {
             let store = store.load();
             let store = store.as_ref().as_ref().map_err(Clone::clone)?;
-            read_figures(&**store, &namespace).await.map_err(|error| error.to_string())
+            Ok(read_figures(&**store, &namespace).await?)
         };
         counting.refresh(COUNT_INTERVAL, COUNT_TIMEOUT, None, ask, |counted| counted).await;
         html! { @if let Some(counted) = &counting.answer { (section(counted)) } }
@@ -57,7 +57,7 @@ fn meaning(state: MediaState) -> &'static str {
     }
 }
 
-fn section(counted: &Result<MediaFigures, String>) -> Markup {
+fn section(counted: &Result<MediaFigures, NoAnswer>) -> Markup {
     html! {
         section.panel #media aria-labelledby="media-name" {
             h2 #media-name { "Media" }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn media_are_counted_by_state_or_the_error_is_shown() {
-        let out = section(&Err("no <answer>".to_owned())).into_string();
+        let out = section(&Err(NoAnswer::Failed("no <answer>".to_owned()))).into_string();
         assert!(out.contains("does not answer: no &lt;answer&gt;"), "{out}");
         assert!(section(&Ok(MediaFigures::default())).into_string().contains("No post with media"));
         let total = |state, media| MediaTotal { state, media, bytes: 5 };

@@ -15,13 +15,14 @@ use serde::Deserialize;
 use super::account;
 use super::chart::{Axis, Chart, ChartColor, Series, SeriesShape};
 use super::format::{self, capitalize, date, describe_error, excerpt, format_span, one_line, round_to_tenth};
-use super::ids::PostId;
+use super::ids::{InvalidId, PostId};
 use super::item::{render_object, render_place};
 use super::layout::{Document, empty_notice, problem_notice};
 use super::network_object;
 use super::pages::Page;
 use super::visits;
 use crate::data::dead::{DeadItems, ItemReport, describe_change};
+use crate::ops::NoAnswer;
 use crate::ops::freshness::load_corrected_schedule;
 use collect::pipelines::kind::ItemContent;
 use engine::base::clock::{self, Millis};
@@ -69,7 +70,7 @@ pub(super) struct PostDetails {
     address: Option<Url>,
 }
 
-pub(super) fn invalid_id_notice(why: &str) -> Markup {
+pub(super) fn invalid_id_notice(why: &InvalidId) -> Markup {
     empty_notice(&format!("{why}. Give an id, or the address of a post: https://twitter.com/user/status/ID"))
 }
 
@@ -128,20 +129,19 @@ pub(super) async fn show_page(
 
 impl Page {
     /// Reads a post; `None` if neither queue nor store has it.
-    pub(super) async fn load_post(&self, id: &PostId) -> Result<Option<PostDetails>, String> {
+    pub(super) async fn load_post(&self, id: &PostId) -> Result<Option<PostDetails>, NoAnswer> {
         let read = async |dead: &DeadItems| {
             let key = id.as_str();
-            let known = dead.find(key).await.map_err(|error| error.to_string())?;
+            let known = dead.find(key).await?;
             let Some(report) = known else { return Ok(None) };
-            let history = dead.store.history(dead.queue.namespace(), key).await;
-            let history = history.map_err(|error| error.to_string())?;
+            let history = dead.store.history(dead.queue.namespace(), key).await?;
             let stored = report.stored.as_ref();
             let raw = stored.and_then(|stored| stored.raw.as_deref());
             let address = network_object::network_address(&self.whole.provider, id, raw);
             let created_at = dead.lanes.created_at(key, stored.and_then(|stored| stored.created_at));
             let schedule = dead.lanes.schedule.current_schedule();
             let schedule = load_corrected_schedule(&*dead.store, dead.queue.namespace(), schedule).await?;
-            Ok::<_, String>(Some(PostDetails {
+            Ok::<_, NoAnswer>(Some(PostDetails {
                 id: id.clone(),
                 noun: self.words().one,
                 now: clock::wall_ms(),

@@ -10,7 +10,7 @@ use super::layout::item_link;
 use super::routes::Routes;
 use super::scroll_table::{STACKED, scroll_table};
 use crate::data::dead::DeadItems;
-use crate::ops::StoreAccess;
+use crate::ops::{NoAnswer, StoreAccess};
 use engine::base::clock::{Millis, Stopwatch};
 use store::{Listing, StoreError, StoredTweet};
 
@@ -21,7 +21,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 const MAX_TEXT_CHARS: usize = 80;
 
-type LastReading = Option<(Stopwatch, Result<Vec<StoredTweet>, String>)>;
+type LastReading = Option<(Stopwatch, Result<Vec<StoredTweet>, NoAnswer>)>;
 
 /// The youngest tracked posts (greatest ids) as last read, shared by all viewers.
 #[derive(Debug, Default)]
@@ -37,8 +37,7 @@ impl YoungestPosts {
             }
             _ => {
                 let answer = tokio::time::timeout(READ_TIMEOUT, archive.query(read_youngest)).await;
-                let tweets =
-                    answer.unwrap_or_else(|_| Err(format!("no answer within {} ms", READ_TIMEOUT.as_millis())));
+                let tweets = answer.unwrap_or_else(|_| Err(NoAnswer::within_millis("no answer", READ_TIMEOUT)));
                 read.insert((Stopwatch::start(), tweets))
             }
         };
@@ -55,7 +54,7 @@ async fn read_youngest(dead: &DeadItems) -> Result<Vec<StoredTweet>, StoreError>
     Ok(tweets)
 }
 
-fn section(tweets: &Result<Vec<StoredTweet>, String>, routes: &Routes, now: Millis) -> Markup {
+fn section(tweets: &Result<Vec<StoredTweet>, NoAnswer>, routes: &Routes, now: Millis) -> Markup {
     html! {
         section.panel #tweets aria-labelledby="tweets-name" {
             h2 #tweets-name { "Youngest posts" }
@@ -96,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_store_that_is_out_or_empty_says_so() {
-        let out = section(&Err("no <answer>".to_owned()), &Routes::default(), 0).into_string();
+        let out = section(&Err(NoAnswer::Failed("no <answer>".to_owned())), &Routes::default(), 0).into_string();
         assert!(out.contains("does not answer: no &lt;answer&gt;"), "{out}");
         assert!(section(&Ok(Vec::new()), &Routes::default(), 0).into_string().contains("No post is stored."));
     }

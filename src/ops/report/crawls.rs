@@ -10,6 +10,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::ops::NoAnswer;
 use crate::ops::report::plan::WINDOW_S;
 use crate::ops::report::quota_load::QuotaLoad;
 use crate::table::Table;
@@ -101,7 +102,7 @@ fn unknown() -> String {
 
 impl Crawls {
     #[must_use]
-    pub fn new(read: Result<Vec<ListCrawl>, String>, list: ListPages) -> Self {
+    pub fn new(read: Result<Vec<ListCrawl>, NoAnswer>, list: ListPages) -> Self {
         match read {
             Ok(crawls) => {
                 let mut listed: Vec<_> = crawls.into_iter().map(|crawl| CrawlProgress::new(crawl, list)).collect();
@@ -109,7 +110,7 @@ impl Crawls {
                 let others = listed.split_off(listed.len().min(MAX_LISTED));
                 Self { under_way, listed, others, error: None }
             }
-            Err(why) => Self { error: Some(one_line(&why)), ..Self::default() },
+            Err(why) => Self { error: Some(one_line(&why.to_string())), ..Self::default() },
         }
     }
 
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_the_store_does_not_tell_is_unknown_and_many_are_counted() {
-        let out = Crawls::new(Err("no\nroute".to_owned()), PAGES).with_time_left(&quota(15.0, 0));
+        let out = Crawls::new(Err(NoAnswer::Failed("no\nroute".to_owned())), PAGES).with_time_left(&quota(15.0, 0));
         assert_eq!((out.to_string(), out.under_way, out.oldest_start()), ("unknown: no route".to_owned(), None, None));
         let none = Crawls::new(Ok(Vec::new()), PAGES);
         assert_eq!(none.to_string().split_whitespace().collect::<Vec<_>>(), ["under", "way", "0"]);

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::ops::NoAnswer;
 use crate::table::Table;
 use engine::base::humanize::{format_time, one_line};
 use engine::queue::RecordedError;
@@ -28,7 +29,7 @@ struct UnreadNamespace {
 
 impl ErrorReport {
     #[must_use]
-    pub fn new(read: Vec<(String, Result<Vec<RecordedError>, String>)>, words: &str) -> Self {
+    pub fn new(read: Vec<(String, Result<Vec<RecordedError>, NoAnswer>)>, words: &str) -> Self {
         let (mut errors, mut unread, mut answers) = (Vec::new(), Vec::new(), false);
         for (namespace, read) in read {
             match read {
@@ -36,7 +37,7 @@ impl ErrorReport {
                     answers = true;
                     errors.extend(read.into_iter().filter(|error| error.contains_text(words)));
                 }
-                Err(error) => unread.push(UnreadNamespace { namespace, error }),
+                Err(error) => unread.push(UnreadNamespace { namespace, error: error.to_string() }),
             }
         }
         errors.sort_by_key(|error| Reverse(error.last_ms));
@@ -95,7 +96,7 @@ mod tests {
                     Ok(vec![error("a:update", 2_000, "HTTP 500"), error("a:update", 9_000, "HTTP 502")]),
                 ),
                 ("b:update".to_owned(), Ok(vec![error("b:update", 5_000, "timed out\nhere")])),
-                ("c:update".to_owned(), Err("refused".to_owned())),
+                ("c:update".to_owned(), Err(NoAnswer::Failed("refused".to_owned()))),
             ]
         };
         let text = ErrorReport::new(read(), "").to_string();
@@ -111,6 +112,9 @@ mod tests {
         assert_eq!(json["unread"][0], serde_json::json!({"namespace": "c:update", "error": "refused"}));
         let none = ErrorReport::new(read(), "nowhere");
         assert!(none.has_answer() && none.to_string().ends_with("contains \"nowhere\""), "{none}");
-        assert!(!ErrorReport::new(vec![("c:update".to_owned(), Err("refused".to_owned()))], "").has_answer());
+        assert!(
+            !ErrorReport::new(vec![("c:update".to_owned(), Err(NoAnswer::Failed("refused".to_owned())))], "")
+                .has_answer()
+        );
     }
 }

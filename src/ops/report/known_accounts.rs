@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::ops::NoAnswer;
 use crate::table::Table;
 use engine::base::clock::Millis;
 use engine::base::humanize::{group_digits, one_line, span};
@@ -25,10 +26,10 @@ pub struct KnownAccounts {
 
 impl KnownAccounts {
     #[must_use]
-    pub fn new(counted: Result<Vec<AccountTotal>, String>) -> Self {
+    pub fn new(counted: Result<Vec<AccountTotal>, NoAnswer>) -> Self {
         let totals = match counted {
             Ok(totals) => totals,
-            Err(why) => return Self { error: Some(one_line(&why)), ..Self::default() },
+            Err(why) => return Self { error: Some(one_line(&why.to_string())), ..Self::default() },
         };
         let mut states: BTreeMap<AccountState, u64> = AccountState::ALL.into_iter().map(|state| (state, 0)).collect();
         for total in &totals {
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_the_store_does_not_tell_is_unknown_and_not_nought() {
-        let out = KnownAccounts::new(Err("no\nroute".to_owned())).with_age_at(9);
+        let out = KnownAccounts::new(Err(NoAnswer::Failed("no\nroute".to_owned()))).with_age_at(9);
         assert_eq!(out.to_string(), "by state: unknown: no route\noldest data              unknown");
         assert_eq!((out.total(), serde_json::to_value(&out).unwrap()["states"].is_null()), (None, true));
         let never = KnownAccounts::new(Ok(vec![total("unknown", 2, None)])).with_age_at(9);

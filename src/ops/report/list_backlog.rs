@@ -11,6 +11,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::ops::NoAnswer;
 use crate::ops::report::plan::WINDOW_S;
 use crate::ops::report::quota_load::QuotaLoad;
 use crate::table::Table;
@@ -90,10 +91,10 @@ fn number(stored: i64) -> u64 {
 
 impl ListBacklog {
     #[must_use]
-    pub fn new(read: Result<ListTotals, String>, terms: &ListTerms, now: Millis) -> Self {
+    pub fn new(read: Result<ListTotals, NoAnswer>, terms: &ListTerms, now: Millis) -> Self {
         match read {
             Ok(totals) => Self { figures: Some(ListFigures::new(&totals, terms, now)), error: None },
-            Err(why) => Self { figures: None, error: Some(one_line(&why)) },
+            Err(why) => Self { figures: None, error: Some(one_line(&why.to_string())) },
         }
     }
 
@@ -286,7 +287,8 @@ mod tests {
         let none = figures(&ListTotals::default(), 0.0, 0);
         assert_eq!((none.lists, none.unread, none.first_calls, none.read_once_ms), (0, 0, 0, Some(0)));
         close(none.upkeep_calls_per_15_min, 0.0);
-        let out = ListBacklog::new(Err("no\nroute".to_owned()), &terms(), NOW).with_read_once(&quota(15.0, 0));
+        let out = ListBacklog::new(Err(NoAnswer::Failed("no\nroute".to_owned())), &terms(), NOW)
+            .with_read_once(&quota(15.0, 0));
         assert_eq!((out.to_string(), out.figures.is_none()), ("unknown: no route".to_owned(), true));
         assert_eq!(serde_json::to_string(&out).unwrap(), r#"{"error":"no route"}"#);
     }

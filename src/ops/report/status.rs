@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 
 use serde::{Serialize, Serializer};
 
+use crate::ops::NoAnswer;
 use crate::ops::report::crawls::Crawls;
 use crate::ops::report::credentials::{budget_line, parked_text};
 use crate::ops::report::known_accounts::KnownAccounts;
@@ -160,10 +161,10 @@ pub struct StatusReport {
 
 impl StatusReport {
     #[must_use]
-    pub fn new(read: Vec<(String, Result<Status, String>)>, sources: Sources) -> Self {
-        let known = |(namespace, read): (String, Result<Status, String>)| match read {
+    pub fn new(read: Vec<(String, Result<Status, NoAnswer>)>, sources: Sources) -> Self {
+        let known = |(namespace, read): (String, Result<Status, NoAnswer>)| match read {
             Ok(status) => NamespaceStatus::Status(Box::new(status)),
-            Err(error) => NamespaceStatus::Out { namespace, error, answer: None },
+            Err(error) => NamespaceStatus::Out { namespace, error: error.to_string(), answer: None },
         };
         Self::from_namespaces(read.into_iter().map(known).collect(), sources)
     }
@@ -331,10 +332,12 @@ mod tests {
     use super::*;
     use networks::providers::twitter_v1::CAPABILITIES;
 
-    fn of(namespace: &str, read: Result<(), &str>) -> (String, Result<Status, String>) {
+    fn of(namespace: &str, read: Result<(), &str>) -> (String, Result<Status, NoAnswer>) {
         let stats = Stats { namespace: namespace.to_owned(), now_ms: 9, ..Stats::default() };
         let fill = RequestFill::new(CAPABILITIES, Duration::from_secs(5), 0.1);
-        let read = read.map(|()| Status::new(stats, Vec::new(), fill, ItemWords::POSTS)).map_err(str::to_owned);
+        let read = read
+            .map(|()| Status::new(stats, Vec::new(), fill, ItemWords::POSTS))
+            .map_err(|why| NoAnswer::Failed(why.to_owned()));
         (namespace.to_owned(), read)
     }
 

@@ -17,7 +17,9 @@ use twitter_updater::engine::queue::{
 use twitter_updater::ingest::LaneChooser;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::ops::{Access, PageInputs, Server, Site, Snapshot, SnapshotReader, StoreAccess, WholeQueue};
+use twitter_updater::ops::{
+    Access, NoAnswer, PageInputs, Server, Site, Snapshot, SnapshotReader, StoreAccess, WholeQueue,
+};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::pipelines::posts::posts_pipeline;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
@@ -95,7 +97,7 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     }
 
     running.abort();
-    let database = Reloadable::new(Err("no lists here".to_owned()));
+    let database = Reloadable::new(Err(NoAnswer::Failed("no lists here".to_owned())));
     let site = Site::new(vec![PageInputs { whole, archive, terms, database }], Access::default(), None);
     let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = format!("http://{}/", server.addr());

@@ -14,7 +14,7 @@ use twitter_updater::engine::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::LaneChooser;
 use twitter_updater::ops::report::sources::{ConfiguredSource, OpenedPositions, QueueOpener, SourceReader};
-use twitter_updater::ops::{Access, FigureSettings, PageInputs, Server, Site, StoreAccess, WholeQueue};
+use twitter_updater::ops::{Access, FigureSettings, NoAnswer, PageInputs, Server, Site, StoreAccess, WholeQueue};
 use twitter_updater::pipelines::kind::ItemWords;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
@@ -44,7 +44,7 @@ struct First(RedisPool);
 
 #[async_trait]
 impl QueueOpener for First {
-    async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String> {
+    async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, NoAnswer> {
         Ok(Arc::new(RedisQueue::new(self.0.clone(), namespace)))
     }
 }
@@ -150,7 +150,7 @@ impl Two {
                 terms: Reloadable::new(terms.clone()),
                 health: Arc::new(Health::default()),
             });
-            let database = Reloadable::new(Err("no lists here".to_owned()));
+            let database = Reloadable::new(Err(NoAnswer::Failed("no lists here".to_owned())));
             shown.push(PageInputs { whole, archive, terms: Reloadable::new(terms.clone()), database });
             queues.push(queue);
         }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use twitter_updater::model::provider::Provider;
+use twitter_updater::ops::NoAnswer;
 use twitter_updater::ops::report::sources::ConfiguredSource;
 use twitter_updater::store::{Positions, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
@@ -127,7 +128,7 @@ async fn a_store_that_is_out_breaks_nothing_and_nobody_is_asked_for_nobody() {
 
     let why = "the store cannot be used (no <route>)";
     let open = two.positions.load();
-    two.positions.set(Err(why.to_owned()));
+    two.positions.set(Err(NoAnswer::Failed(why.to_owned())));
     browser.until_text("#sources", "says why", |text| text.contains(why)).await;
     assert_eq!(browser.count(ROWS).await, 0, "what is old is not shown as new");
     let at = shown_at(&browser).await;
@@ -214,6 +215,6 @@ async fn what_cannot_be_read_and_what_is_quiet_is_in_the_headline_live_and_stays
     is_silent(&browser).await;
 
     // Where the store does not answer, nothing is known of them.
-    two.positions.set(Err("it is out".to_owned()));
+    two.positions.set(Err(NoAnswer::Failed("it is out".to_owned())));
     until_true("they are absent", PATIENCE, async || !two.get("/metrics").await.1.contains("sources_")).await;
 }

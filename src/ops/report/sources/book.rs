@@ -9,6 +9,7 @@ use futures::future::join_all;
 use tokio::sync::Mutex;
 
 use super::{ConfiguredSource, GAPS_SHOWN, Poller, Source};
+use crate::ops::NoAnswer;
 use engine::base::clock;
 use engine::base::reload::Reloadable;
 use engine::queue::{Place, Queue};
@@ -16,11 +17,10 @@ use store::{Positions, SourceRow};
 
 #[async_trait]
 pub trait QueueOpener: Send + Sync + std::fmt::Debug {
-    async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String>;
+    async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, NoAnswer>;
 }
 
-/// The store of positions, or the error of opening it, in one line.
-pub type OpenedPositions = Reloadable<Result<Arc<dyn Positions>, String>>;
+pub type OpenedPositions = Reloadable<Result<Arc<dyn Positions>, NoAnswer>>;
 
 #[derive(Debug)]
 pub struct SourceReader {
@@ -42,13 +42,13 @@ impl SourceReader {
     }
 
     /// Reads all sources. `timeout` limits the store, and then again the queues. A queue without an answer leaves its sources' due times
-    /// unknown. The error is one line, of the store.
-    pub async fn read(&self, timeout: Duration) -> Result<Vec<Source>, String> {
+    /// unknown. Fails if the store does not answer.
+    pub async fn read(&self, timeout: Duration) -> Result<Vec<Source>, NoAnswer> {
         let positions: Arc<_> = self.positions.load();
         let positions = positions.as_ref().as_ref().map_err(Clone::clone)?;
         let rows = match tokio::time::timeout(timeout, positions.sources(GAPS_SHOWN)).await {
-            Ok(rows) => rows.map_err(|error| error.to_string())?,
-            Err(_) => return Err(format!("the store did not answer within {} ms", timeout.as_millis())),
+            Ok(rows) => rows?,
+            Err(_) => return Err(NoAnswer::within_millis("the store did not answer", timeout)),
         };
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in &rows {
@@ -62,9 +62,13 @@ impl SourceReader {
         }
         let asked = join_all(names.iter().map(async |(namespace, names)| {
             let asked = tokio::time::timeout(timeout, self.locate(namespace, names)).await;
-            let asked = asked.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+            let asked = asked.unwrap_or_else(|_| Err(NoAnswer::Late("no answer in time".to_owned())));
             if let Err(error) = &asked {
-                tracing::debug!(error, namespace, "the queue of a source did not answer, so due times are unknown");
+                tracing::debug!(
+                    error = error.to_string(),
+                    namespace,
+                    "the queue of a source did not answer, so due times are unknown"
+                );
             }
             asked.ok()
         }))
@@ -100,7 +104,7 @@ impl SourceReader {
         Ok(polled.chain(never).collect())
     }
 
-    async fn locate(&self, namespace: &str, names: &[String]) -> Result<(Vec<Vec<Place>>, Poller), String> {
+    async fn locate(&self, namespace: &str, names: &[String]) -> Result<(Vec<Vec<Place>>, Poller), NoAnswer> {
         let known = self.open.lock().await.get(namespace).cloned();
         let queue = match known {
             Some(queue) => queue,
@@ -110,8 +114,7 @@ impl SourceReader {
                 queue
             }
         };
-        let (places, stats) =
-            tokio::try_join!(queue.locate(names), queue.brief_stats()).map_err(|error| error.to_string())?;
+        let (places, stats) = tokio::try_join!(queue.locate(names), queue.brief_stats())?;
         Ok((places, Poller::from_stats(&stats)))
     }
 }

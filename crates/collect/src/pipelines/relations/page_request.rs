@@ -101,7 +101,7 @@ impl ListReader {
         }
         let permit = match acquire_witness_permit(&self.credentials, credential, self.endpoint()).await {
             Ok(permit) => permit,
-            Err(why) => return Testimony::None(why),
+            Err(none) => return none,
         };
         let Ok((reservation, permit)) = self.reserve(permit, 1).await else {
             return Testimony::None("the budget of reads has no room".to_owned());
