@@ -62,12 +62,12 @@ struct TokenFile {
 
 impl TokenFile {
     async fn run(&self, stop: Stop) {
-        let mut last_error: Option<String> = None;
+        let mut last_error: Option<BadConfig> = None;
         let setting = self.setting;
         while !stop.is_draining() {
             stop.sleep(FILE_READ_INTERVAL).await;
             task::step("reads a token");
-            match self.changed_content(last_error.as_deref()).await {
+            match self.changed_content(last_error.as_ref()).await {
                 None => {}
                 Some(Ok(new)) if self.token.matches(&new) => {
                     last_error = None;
@@ -82,7 +82,11 @@ impl TokenFile {
                     );
                 }
                 Some(Err(error)) => {
-                    tracing::warn!(setting, error, "the changed token cannot be used: the former token stays in force");
+                    tracing::warn!(
+                        setting,
+                        error = error.0,
+                        "the changed token cannot be used: the former token stays in force"
+                    );
                     last_error = Some(error);
                 }
             }
@@ -91,8 +95,8 @@ impl TokenFile {
 
     /// Returns the content if it is new and stays the same for a moment, because it may be half written. An error is new
     /// if it differs from `last_error`; a token, if it differs from the current one or follows an error.
-    async fn changed_content(&self, last_error: Option<&str>) -> Option<Result<SecretString, String>> {
-        let is_known = |content: &Result<SecretString, String>| match content {
+    async fn changed_content(&self, last_error: Option<&BadConfig>) -> Option<Result<SecretString, BadConfig>> {
+        let is_known = |content: &Result<SecretString, BadConfig>| match content {
             Ok(token) => last_error.is_none() && self.token.matches(token),
             Err(error) => last_error == Some(error),
         };
@@ -103,14 +107,14 @@ impl TokenFile {
     }
 
     /// Returns the token in the file, or an error that explains why it is unusable.
-    async fn content(&self) -> Option<Result<SecretString, String>> {
+    async fn content(&self) -> Option<Result<SecretString, BadConfig>> {
         let (read, settings) = (self.read, self.settings.clone());
         let content = tokio::task::spawn_blocking(move || read(&settings)).await;
-        content.ok()?.map_err(|BadConfig(error)| error).transpose()
+        content.ok()?.transpose()
     }
 }
 
-fn is_same(one: &Result<SecretString, String>, other: &Result<SecretString, String>) -> bool {
+fn is_same(one: &Result<SecretString, BadConfig>, other: &Result<SecretString, BadConfig>) -> bool {
     match (one, other) {
         (Ok(one), Ok(other)) => AccessToken::new(one).matches(other),
         (Err(one), Err(other)) => one == other,

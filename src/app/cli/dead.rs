@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand};
 
-use super::{Answer, Options, PipelineChoice, distinct, eprint_message, exit, report_refused, write_answer};
+use super::{Answer, BadUsage, Options, PipelineChoice, distinct, eprint_message, exit, report_refused, write_answer};
 use crate::app::{self, Service};
 use crate::data::dead::{DeadAction, DeadItems};
 use collect::config::Settings;
@@ -74,9 +74,9 @@ struct DeadSelection {
 }
 
 /// Rejects an empty text, such as that of an unset variable: it would match every reason.
-fn nonempty_words(text: &str) -> Result<String, String> {
+fn nonempty_words(text: &str) -> Result<String, BadUsage> {
     if text.trim().is_empty() {
-        Err("is empty: name words of the reason, or use --all".to_owned())
+        Err(BadUsage("is empty: name words of the reason, or use --all".to_owned()))
     } else {
         Ok(text.to_owned())
     }

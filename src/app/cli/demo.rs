@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Options, duration, eprint_message, exit, write_answer, write_line};
+use super::{BadUsage, Options, duration, eprint_message, exit, write_answer, write_line};
 use crate::app;
 use crate::app::demo::{self, DemoOptions};
 use collect::config::{COMMUNITY_DEMO, DEMO};
@@ -46,11 +46,11 @@ pub(super) struct Arguments {
 #[derive(Debug, Clone, Copy)]
 struct Page(Option<SocketAddr>);
 
-fn page(text: &str) -> Result<Page, String> {
+fn page(text: &str) -> Result<Page, BadUsage> {
     if text == "off" {
         return Ok(Page(None));
     }
-    text.parse().map(|addr| Page(Some(addr))).map_err(|_| "write it like 127.0.0.1:8080, or off".to_owned())
+    text.parse().map(|addr| Page(Some(addr))).map_err(|_| BadUsage("write it like 127.0.0.1:8080, or off".to_owned()))
 }
 
 impl Arguments {

@@ -9,8 +9,12 @@ use serde::Serialize;
 
 use super::new_file::NewFile;
 use super::refusals::LINES_PRINTED;
+<<<<<<< HEAD
 use super::{NOT_ONE_LINE, eprint_message, exit, single_line, write_answer, write_line, write_raw_line};
 use crate::table::Table;
+=======
+use super::{BadUsage, NOT_ONE_LINE, eprint_message, exit, single_line, write_answer, write_line, write_raw_line};
+>>>>>>> 49408940 (Type invalid values of the command line and the token files)
 use collect::ingest::detect_binary;
 use engine::base::humanize::group_digits;
 use locate::language::evaluate::{EvaluationSettings, LabelFigures, evaluate};
@@ -101,21 +105,22 @@ pub(super) struct Detect {
 }
 
 /// Accepts a text that fits on one line of a model.
-fn nonempty_line(text: &str) -> Result<String, String> {
-    single_line(text).and_then(|text| if text.is_empty() { Err(NOT_ONE_LINE.to_owned()) } else { Ok(text) })
+fn nonempty_line(text: &str) -> Result<String, BadUsage> {
+    single_line(text).and_then(|text| if text.is_empty() { Err(BadUsage(NOT_ONE_LINE.to_owned())) } else { Ok(text) })
 }
 
-fn language_code(text: &str) -> Result<String, String> {
+fn language_code(text: &str) -> Result<String, BadUsage> {
     let is_code = (2..=3).contains(&text.len()) && text.bytes().all(|letter| letter.is_ascii_lowercase());
-    if is_code { Ok(text.to_owned()) } else { Err("must be two or three small letters, like pt".to_owned()) }
+    let error = || BadUsage("must be two or three small letters, like pt".to_owned());
+    if is_code { Ok(text.to_owned()) } else { Err(error()) }
 }
 
-fn label_pair(text: &str) -> Result<[String; 2], String> {
+fn label_pair(text: &str) -> Result<[String; 2], BadUsage> {
     match text.split_once(',') {
         Some((one, other)) if !one.is_empty() && !other.is_empty() && one != other && !other.contains(',') => {
             Ok([one.to_owned(), other.to_owned()])
         }
-        _ => Err("must be two different labels, separated by a comma".into()),
+        _ => Err(BadUsage("must be two different labels, separated by a comma".to_owned())),
     }
 }
 

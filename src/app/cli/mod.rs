@@ -83,9 +83,9 @@ impl BadUsage {
 const NOT_ONE_LINE: &str = "must be a text of one line";
 
 /// Accepts a text without control characters, because it is stored and shown again.
-fn single_line(text: &str) -> Result<String, String> {
+fn single_line(text: &str) -> Result<String, BadUsage> {
     let text = text.trim();
-    if text.contains(char::is_control) { Err(NOT_ONE_LINE.to_owned()) } else { Ok(text.to_owned()) }
+    if text.contains(char::is_control) { Err(BadUsage(NOT_ONE_LINE.to_owned())) } else { Ok(text.to_owned()) }
 }
 
 /// Fetches the counts and text of your stored posts again, each as often as its age requires, within your API quota.

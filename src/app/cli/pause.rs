@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Options, PipelineChoice, write_line};
+use super::{BadUsage, Options, PipelineChoice, write_line};
 use crate::app::{self, Service};
 use engine::base::humanize::one_line;
 
@@ -41,8 +41,9 @@ impl Resume {
     }
 }
 
-fn reason(words: &str) -> Result<String, String> {
-    Some(one_line(words)).filter(|reason| !reason.is_empty()).ok_or_else(|| "the reason is empty: give one".to_owned())
+fn reason(words: &str) -> Result<String, BadUsage> {
+    let reason = Some(one_line(words)).filter(|reason| !reason.is_empty());
+    reason.ok_or_else(|| BadUsage("the reason is empty: give one".to_owned()))
 }
 
 async fn set(options: Options, reason: Option<&str>) -> Result<u8> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{NeededServices, Options, Patience, PipelineChoice, duration, write_answer};
+use super::{BadUsage, NeededServices, Options, Patience, PipelineChoice, duration, write_answer};
 use crate::app::config_follower::schedule_setter;
 use crate::app::{self, SharedServices};
 use collect::config::Settings;
@@ -39,9 +39,9 @@ pub(super) struct Arguments {
 }
 
 /// Parses the pause between two rounds. It has a minimum, so that rebuilds do not use all capacity of the services.
-fn pause(text: &str) -> Result<Duration, String> {
+fn pause(text: &str) -> Result<Duration, BadUsage> {
     let pause = duration(text)?;
-    if pause < Duration::from_secs(1) { Err("must be at least 1s".to_owned()) } else { Ok(pause) }
+    if pause < Duration::from_secs(1) { Err(BadUsage("must be at least 1s".to_owned())) } else { Ok(pause) }
 }
 
 impl Arguments {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::start::address;
-use super::{Options, duration, write_line};
+use super::{BadUsage, Options, duration, write_line};
 use crate::app::simulator_options;
 use collect::config::Settings;
 use collect::ingest::Moment;
@@ -126,9 +126,9 @@ impl Follows {
     }
 }
 
-fn number(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+fn number(text: &str, range: RangeInclusive<f64>) -> Result<f64, BadUsage> {
     let number = text.parse().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| format!("write a number from {} to {}", range.start(), range.end()))
+    number.ok_or_else(|| BadUsage(format!("write a number from {} to {}", range.start(), range.end())))
 }
 
 impl Arguments {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::BadUsage;
 use crate::app::{self, ConfigFollower, LogLevel, Role, SharedServices};
 use collect::config::{BadConfig, ExaminedSettings, Files, Settings};
 use collect::pipelines::kind::RegisteredPipeline;
@@ -230,8 +231,8 @@ impl StartedCommand {
     }
 }
 
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
+pub(super) fn duration(text: &str) -> Result<Duration, BadUsage> {
+    humantime::parse_duration(text).map_err(|error| BadUsage(format!("{error}; write it like 20s or 5m")))
 }
 
 pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
