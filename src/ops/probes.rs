@@ -11,7 +11,7 @@ use axum::routing::get;
 use prometheus_client::registry::Registry;
 
 use super::{exposition, metrics_format};
-use engine::health::{FailedCheck, ProcessHealth};
+use engine::health::ProcessHealth;
 
 pub fn metrics_router(registry: Registry) -> Router {
     let registry = Arc::new(registry);

@@ -17,6 +17,7 @@ use twitter_updater::engine::queue::{
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::{LaneChooser, Rebuild, RebuildCounts, Starter};
 use twitter_updater::model::post::{ItemState, TweetId};
+use twitter_updater::providers::unreadable::UnreadableObject;
 use twitter_updater::store::{
     Finding, ListedItem, Listing, NewItem, Observation, PostgresStore, SqliteStore, Store, Way,
 };

@@ -9,12 +9,8 @@ use serde::Serialize;
 
 use super::new_file::NewFile;
 use super::refusals::LINES_PRINTED;
-<<<<<<< HEAD
-use super::{NOT_ONE_LINE, eprint_message, exit, single_line, write_answer, write_line, write_raw_line};
-use crate::table::Table;
-=======
 use super::{BadUsage, NOT_ONE_LINE, eprint_message, exit, single_line, write_answer, write_line, write_raw_line};
->>>>>>> 49408940 (Type invalid values of the command line and the token files)
+use crate::table::Table;
 use collect::ingest::detect_binary;
 use engine::base::humanize::group_digits;
 use locate::language::evaluate::{EvaluationSettings, LabelFigures, evaluate};

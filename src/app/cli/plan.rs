@@ -204,25 +204,11 @@ impl Arguments {
     fn plan_lists(&self, count: f64, settings: &Settings) -> Result<ListsPlan> {
         let RelationSettings { revisit, complete_every, known_tail, .. } = settings.relations;
         let every = (clock::millis(revisit), clock::millis(complete_every));
-<<<<<<< HEAD
-        let population = ListPopulation::new(count, self.list_sizes.clone(), every, known_tail).map_err(BadConfig)?;
+        let population = ListPopulation::new(count, self.list_sizes.clone(), every, known_tail)
+            .map_err(|error| BadConfig(error.to_string()))?;
         let network = |provider: &Provider| {
             let network = Network::new(provider, LIST_CALLS, X_LIST_CALLS, || app::read_terms(settings));
             (network, pages(provider, ListKind::Followers, settings))
-=======
-        let population = ListPopulation::new(count, self.list_sizes.clone(), every, known_tail)
-            .map_err(|error| BadConfig(error.to_string()))?;
-        let network = |provider: &Provider| ListNetwork {
-            name: provider.to_string(),
-            pages: pages(provider, ListKind::Followers, settings),
-            calls: match provider {
-                Provider::Twitter => Some(LIST_CALLS),
-                Provider::X => Some(X_LIST_CALLS),
-                Provider::Mastodon(_) => Some(MASTODON_CALLS),
-                Provider::Bluesky => None,
-            },
-            reads: (*provider == Provider::X).then(|| app::read_terms(settings)),
->>>>>>> 49408940 (Type invalid values of the command line and the token files)
         };
         let networks: Vec<_> = settings.providers()?.iter().map(network).collect();
         Ok(ListsPlan::new(population, &networks, self.credentials()))

@@ -30,7 +30,6 @@ use twitter_updater::pipelines::relations::schedule::VisitSchedule;
 use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::providers::lookup::{Charge, LookupError};
 use twitter_updater::providers::relations::{ListCapabilities, Member, Members, PageRequest, RelationPage, Relations};
-use twitter_updater::providers::unreadable::UnreadableObject;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing, Window};
 use twitter_updater::store::Way;
 

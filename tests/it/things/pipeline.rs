@@ -12,6 +12,7 @@ use twitter_updater::config::{BadConfig, Settings};
 use twitter_updater::engine::queue::Lane;
 use twitter_updater::engine::schedule::{Next, Schedule, ScheduledItem};
 use twitter_updater::model::pipeline_id::PipelineId;
+use twitter_updater::model::post::BadId;
 use twitter_updater::pipelines::kind::{Intake, OpenContext, OpenPipeline, PipelineKind, Presentation};
 use twitter_updater::pipelines::refresh::{Item, Judge, Mentions};
 use twitter_updater::pipelines::registry::Registry;

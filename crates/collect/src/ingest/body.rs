@@ -135,7 +135,7 @@ fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
 /// Reads one array element: an id as text or number, or a handle or an address as text.
 fn read_account(text: &str, read: ReadAccountRef) -> Result<AccountRef, InvalidEntry> {
     let no_account = || InvalidEntry::other_kind("neither an id nor a handle nor an address of an account");
-    let read = |text: &str| read(text).map_err(InvalidEntry::Rejected);
+    let read = |text: &str| read(text).map_err(InvalidEntry::rejected);
     match text.as_bytes().first() {
         Some(b'"') => {
             let text: String = serde_json::from_str(text).map_err(|_| no_account())?;

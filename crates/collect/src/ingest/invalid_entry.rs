@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::fmt;
 
 /// Reason why an entry of a file, a body or `incoming` is rejected, in one clause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +41,10 @@ pub enum InvalidEntry {
 }
 
 impl InvalidEntry {
+    pub(super) fn rejected(reason: impl fmt::Display) -> Self {
+        Self::Rejected(reason.to_string())
+    }
+
     pub(super) fn other_kind(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::OtherKind(reason.into())
     }

@@ -352,7 +352,7 @@ impl Starter {
     }
 
     fn creation_date(&self, tweet: &Ingested, is_needed: bool, now: Millis) -> Result<Option<Millis>, InvalidEntry> {
-        let by_id = (self.id_date)(&tweet.id).map_err(InvalidEntry::Rejected)?;
+        let by_id = (self.id_date)(&tweet.id).map_err(InvalidEntry::rejected)?;
         check_id(&tweet.id).map_err(InvalidEntry::BadId)?; // the queue's rule for ids of any provider
         let Some(created_at) = tweet.created_at.or(by_id) else {
             return if is_needed { Err(InvalidEntry::NoDate) } else { Ok(None) };

@@ -100,7 +100,7 @@ impl<R: AsyncBufRead + Unpin> AccountReader<R> {
                 self.wrong_column = unnamed.and_then(numbered_rows_reason);
             }
             let id_of = |id: &str| if self.has_id_column { strip_id_mark(id).to_owned() } else { id.to_owned() };
-            let read = |id: &str| (self.read)(id).map_err(InvalidEntry::Rejected);
+            let read = |id: &str| (self.read)(id).map_err(InvalidEntry::rejected);
             let named = match (line.text, &self.wrong_column, &mut self.table) {
                 (Err(why), _, None) => Err(InvalidEntry::Unreadable(why)),
                 (Err(why), _, Some(table)) if line.bytes.is_empty() => {
@@ -134,7 +134,7 @@ impl<R: AsyncBufRead + Unpin> AccountReader<R> {
 
     fn take_unclosed_row(&mut self) -> Option<AccountLine> {
         let Row { line, id } = self.table.as_mut()?.end()?;
-        Some(AccountLine { line, named: id.and_then(|id| (self.read)(&id).map_err(InvalidEntry::Rejected)) })
+        Some(AccountLine { line, named: id.and_then(|id| (self.read)(&id).map_err(InvalidEntry::rejected)) })
     }
 }
 

@@ -190,7 +190,7 @@ pub(super) fn read_entry(text: &str, parse: Parse) -> ReadEntry {
 }
 
 fn read_post(text: &str, parse: Parse) -> Result<Ingested, InvalidEntry> {
-    parse(text).map(Ingested::from).map_err(InvalidEntry::Rejected)
+    parse(text).map(Ingested::from).map_err(InvalidEntry::rejected)
 }
 
 /// Fields that distinguish an account from a post, on all networks.

@@ -26,7 +26,7 @@ use networks::model::account::{Person, Role};
 use networks::model::media::{MediaKind, Medium};
 pub use networks::model::pipeline_id::NAMESPACE;
 use networks::model::pipeline_id::{COMMUNITY, PipelineId};
-use networks::model::post::{BadId, Metrics, Tweet, Weights};
+use networks::model::post::{Metrics, Tweet, Weights};
 use networks::model::provider::Provider;
 use networks::providers::lookup::{Capabilities, Charge};
 use networks::providers::registry::{self, IngestedMedia};

@@ -19,4 +19,4 @@ mod words;
 
 pub use self::cut::clean_text;
 pub use self::detect::{DetectedLanguage, detect};
-pub use self::variants::{VariantVerdict, Variants, Weight};
+pub use self::variants::{InvalidModel, VariantVerdict, Variants, Weight};

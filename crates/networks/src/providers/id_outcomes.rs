@@ -88,7 +88,7 @@ impl<'a, T: Clone> IdOutcomes<'a, T> {
     }
 }
 
-/// Reads an object: its id, if readable, and the result of `make`. `what` is a clause.
+/// Reads an object: its id, if readable, and the result of `make`. `what` names its kind in the error.
 pub fn read_object<'a, O: Deserialize<'a>, T>(
     raw: &'a str,
     what: &'static str,

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 
 use super::PostgresStore;
-use crate::positions::{SourceLine, merge_lines, to_saved_source};
+use crate::positions::{merge_lines, to_saved_source};
 use crate::rows::clean;
 use crate::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 use engine::base::clock::Millis;

@@ -4,7 +4,7 @@ use super::forget::find_blocked;
 use super::{SqliteStore, read, read_first, read_value, write};
 use crate::positions::{SourceLine, merge_lines, to_saved_source};
 use crate::rows::clean;
-use crate::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
+use crate::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 use engine::base::clock::Millis;
 
 #[async_trait]
@@ -55,7 +55,7 @@ impl Positions for SqliteStore {
         let namespaces = serde_json::json!(namespaces).to_string();
         let statement =
             statement!("positions/was_another_source_read.lite", namespaces, namespace, source, since, until);
-        read_value(self.readers(), statement).await.map_err(StoreError::from)
+        read_value(self.readers(), statement).await
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>> {

@@ -12,6 +12,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::BadPopulation;
 use super::checks::{ChecksPlan, Costs};
 use super::fill::{DAY_S, Flow, RequestFill, WINDOW_S};
 use super::network::{Amount, CredentialCounts, Demand, Network, NetworkPlan, credential_choices, figures};
@@ -64,9 +65,9 @@ pub struct AccountsPlan {
 
 impl Population {
     /// `lanes` has name, interval in ms and share of each lane. Fails if a number is out of range, or the sum of the shares is not 1.
-    pub fn new(accounts: f64, lanes: [(&'static str, Millis, f64); 3]) -> Result<Self, String> {
+    pub fn new(accounts: f64, lanes: [(&'static str, Millis, f64); 3]) -> Result<Self, BadPopulation> {
         if !(accounts > 0.0 && accounts <= MAX_ACCOUNTS) {
-            return Err(format!("--accounts ({accounts}) must be above 0 and at most 1,000,000,000,000"));
+            return Err(BadPopulation::Accounts(accounts));
         }
         let lane = |(lane, interval_ms, share): (&'static str, Millis, f64)| {
             let lookups_per_day = accounts * share * DAY_S * 1e3 / interval_ms.max(1) as f64;
@@ -76,7 +77,7 @@ impl Population {
         let sum: f64 = lanes.iter().map(|lane| lane.share).sum();
         // Rejects NaN, too.
         if !(lanes.iter().all(|lane| lane.share >= 0.0) && (sum - 1.0).abs() < 1e-9) {
-            return Err("--active and --idle must be shares from 0 to 1, and at most 1 together".to_owned());
+            return Err(BadPopulation::Shares);
         }
         Ok(Self { accounts, lanes })
     }

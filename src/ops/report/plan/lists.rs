@@ -13,6 +13,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::BadPopulation;
 use super::fill::{DAY_S, WINDOW_S};
 use super::network::{Amount, CredentialCounts, Demand, Network, NetworkPlan, credential_choices, figures};
 use super::reads::{READS_PER_ACCOUNT, format_dollars};
@@ -56,13 +57,13 @@ impl ListPopulation {
         list_sizes: Vec<f64>,
         (revisit, complete_every): (Millis, Millis),
         known_tail: u32,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, BadPopulation> {
         if !(lists > 0.0 && lists <= MAX_LISTS) {
-            return Err(format!("--followers ({lists}) must be above 0 and at most 1,000,000,000,000"));
+            return Err(BadPopulation::Lists(lists));
         }
         // Rejects NaN, too.
         if let Some(wrong) = list_sizes.iter().find(|size| !(**size >= 0.0 && **size <= MAX_LISTS)) {
-            return Err(format!("--list-sizes ({wrong}) must be from 0 to 1,000,000,000,000"));
+            return Err(BadPopulation::ListSize(*wrong));
         }
         Ok(Self { lists, list_sizes, every: VisitIntervals::new(revisit, complete_every, known_tail) })
     }

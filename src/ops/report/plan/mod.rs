@@ -25,3 +25,15 @@ pub use self::posts::{BadTweetsPerDay, Plan, REDIS_BYTES_PER_ID, largest_tweets_
 pub use self::reads::{
     BadLifetime, READS_PER_ACCOUNT, ReadCost, ReadTerms, ReadsPlan, format_dollars, monthly_reads, reads_per_tweet,
 };
+
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum BadPopulation {
+    #[error("--accounts ({0}) must be above 0 and at most 1,000,000,000,000")]
+    Accounts(f64),
+    #[error("--active and --idle must be shares from 0 to 1, and at most 1 together")]
+    Shares,
+    #[error("--followers ({0}) must be above 0 and at most 1,000,000,000,000")]
+    Lists(f64),
+    #[error("--list-sizes ({0}) must be from 0 to 1,000,000,000,000")]
+    ListSize(f64),
+}

@@ -40,57 +40,6 @@ const DAY_MS: f64 = DAY_S * 1e3;
 #[error("--tweets-per-day ({0}) must be above 0 and at most 1,000,000,000,000")]
 pub struct BadTweetsPerDay(pub f64);
 
-<<<<<<< HEAD:src/ops/report/plan/posts.rs
-=======
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum BadPopulation {
-    #[error("--accounts ({0}) must be above 0 and at most 1,000,000,000,000")]
-    Accounts(f64),
-    #[error("--active and --idle must be shares from 0 to 1, and at most 1 together")]
-    Shares,
-    #[error("--followers ({0}) must be above 0 and at most 1,000,000,000,000")]
-    Lists(f64),
-    #[error("--list-sizes ({0}) must be from 0 to 1,000,000,000,000")]
-    ListSize(f64),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallLimits {
-    pub user: u32,
-    pub app: u32,
-}
-
-pub const TWITTER_CALLS: CallLimits = CallLimits { user: USER_CALLS, app: APP_CALLS };
-pub const X_CALLS: CallLimits = CallLimits { user: X_USER_CALLS, app: X_APP_CALLS };
-/// The limits of `users/lookup` of v1.1, and of `GET /2/users` (both pages on rate limits, August 2026).
-pub const ACCOUNT_CALLS: CallLimits = CallLimits { user: 900, app: 300 };
-/// The limits of a Mastodon instance: 300 calls per 5 minutes, shared with all other calls (its documentation of rate limits).
-pub const MASTODON_CALLS: CallLimits = CallLimits { user: 900, app: 900 };
-
-/// The limits of `followers/ids` and `friends/ids` of v1.1, each on its own (both pages on rate limits, August 2026).
-pub const LIST_CALLS: CallLimits = CallLimits { user: 15, app: 15 };
-/// The limits of `GET /2/users/:id/followers` and `/following`, each on its own (X's page on rate limits, August 2026).
-pub const X_LIST_CALLS: CallLimits = CallLimits { user: 300, app: 300 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct CredentialCounts {
-    pub user: u32,
-    pub app: u32,
-}
-
-impl CredentialCounts {
-    #[must_use]
-    pub fn calls_per_15_min(self) -> f64 {
-        self.calls(TWITTER_CALLS)
-    }
-
-    #[must_use]
-    pub fn calls(self, limits: CallLimits) -> f64 {
-        f64::from(self.user) * f64::from(limits.user) + f64::from(self.app) * f64::from(limits.app)
-    }
-}
-
->>>>>>> 49408940 (Type invalid values of the command line and the token files):src/ops/report/plan.rs
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BracketPlan {
     /// Name, such as `18m`.

@@ -46,7 +46,6 @@ use crate::pipelines::refresh::{FanOutTarget, Receiver};
 use engine::base::supervise::BackgroundTask;
 use engine::schedule::Schedule;
 use networks::model::pipeline_id::{COMMUNITY, POSTS, PipelineId};
-use networks::model::post::BadId;
 use networks::model::provider::Provider;
 use networks::model::relation::ListKind;
 use networks::providers::lookup::{Capabilities, Charge};

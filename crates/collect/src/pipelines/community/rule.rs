@@ -14,8 +14,8 @@ use ring::digest::{SHA256, digest};
 
 use super::names::{InvalidNames, NameEvidence, PersonNames};
 use crate::config::{BadConfig, CommunitySettings, Places};
-use locate::language::{Variants, Weight, detect};
-use locate::place::{self, Gazetteer, Place};
+use locate::language::{InvalidModel, Variants, Weight, detect};
+use locate::place::{self, Gazetteer, InvalidLine, Place};
 use networks::model::account::AccountState;
 use networks::model::community::{Belonging, EvidenceItem};
 use store::{AccountFacts, Decision, PostLanguage};
@@ -55,8 +55,8 @@ pub enum BadRule {
     #[error("{}: {error}", file.display())]
     File { file: PathBuf, error: BadFile },
     /// The compiled-in places.
-    #[error("{0}")]
-    Places(String),
+    #[error(transparent)]
+    Places(InvalidLine),
     #[error(
         "the model distinguishes {} and {} in {model_language}, not {variant:?} in {language:?}: set another variants_file \
          (docs/communities.md)",
@@ -77,10 +77,10 @@ pub enum BadFile {
     TooLarge(u64),
     #[error(transparent)]
     Names(#[from] InvalidNames),
-    #[error("{0}")]
-    Places(String),
-    #[error("{0}")]
-    Variants(String),
+    #[error(transparent)]
+    Places(InvalidLine),
+    #[error(transparent)]
+    Variants(#[from] InvalidModel),
 }
 
 impl BadFile {

@@ -28,7 +28,7 @@ use super::partial_files::{LockedPart, ReservedBytes};
 use super::storage::{MediaStorage, StorageError};
 use engine::base::clock::{Stopwatch, millis};
 use networks::model::media::MediaState;
-use networks::providers::proxy::ProxyAddress;
+use networks::providers::proxy::{BadProxy, ProxyAddress};
 
 const MAX_REDIRECTS: usize = 4;
 /// Bytes that are requested again when a file is resumed.
@@ -106,8 +106,8 @@ pub trait Fetch: Send + Sync {
 /// The HTTP client of media cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableClient {
-    #[error("{0}")]
-    Proxy(String),
+    #[error(transparent)]
+    Proxy(BadProxy),
     #[error("cannot set up the HTTP client of media: {0}")]
     Client(reqwest::Error),
 }

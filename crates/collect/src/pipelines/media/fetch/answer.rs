@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED, RETRY_AFTER};
 use reqwest::Response;
+use reqwest::header::{CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED, RETRY_AFTER};
 
 use super::{FetchOutcome, LoadError, OVERLAP, PartialFile, file_failure, host_failure};
 use engine::base::clock::{span, wall_ms};
