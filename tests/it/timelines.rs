@@ -3,6 +3,7 @@
 
 mod bluesky;
 mod come_and_go;
+mod first_page;
 mod losses;
 mod networks;
 mod pace;

@@ -39,6 +39,8 @@ pub struct SavedSource {
 pub struct SavedPage<'a> {
     pub at: Millis,
     pub position: &'a str,
+    /// True for the start of a first page: it is saved only where no position is.
+    pub is_start: bool,
     /// Gaps before the page. A known gap keeps the time of its first record.
     pub gaps: &'a [SourceGap],
     /// True if it contained an unknown post.

@@ -26,7 +26,15 @@ async fn sources_that_fail_or_are_quiet_are_counted_and_named() {
     let (poll, now) = (polled("search/tweets"), wall_ms());
     let gap = SourceGap { from: "1".into(), to: "9".into(), reason: "a test".into(), noted_at: now - HOUR };
     let gaps = [gap];
-    let page = |at| SavedPage { at, position: "{}", gaps: &gaps, has_new_posts: true, notes: None, followed_at: None };
+    let page = |at| SavedPage {
+        at,
+        position: "{}",
+        is_start: false,
+        gaps: &gaps,
+        has_new_posts: true,
+        notes: None,
+        followed_at: None,
+    };
     for (name, at) in [("calm", now - 3 * HOUR), ("monthly", now - 3 * HOUR), ("down", now), ("well", now)] {
         store.save_page(&poll, name, &page(at)).await.unwrap();
     }

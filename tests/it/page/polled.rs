@@ -28,13 +28,14 @@ async fn some(store: &SqliteStore) {
     let page = SavedPage {
         at: wall_ms(),
         position: &position,
+        is_start: false,
         gaps: &gaps,
         has_new_posts: true,
         notes: None,
         followed_at: None,
     };
     store.save_page(&polled("search/tweets"), "rust", &page).await.unwrap();
-    let page = SavedPage { position: "{}", gaps: &[], ..page };
+    let page = SavedPage { position: "{}", is_start: false, gaps: &[], ..page };
     store.save_page(&polled("lists/statuses"), "a-list-with-a-long-name", &page).await.unwrap();
 }
 
@@ -70,6 +71,7 @@ async fn they_appear_with_the_first_poll_and_go_on() {
     let page = SavedPage {
         at: wall_ms(),
         position: &position,
+        is_start: false,
         gaps: &gaps,
         has_new_posts: true,
         notes: None,
@@ -159,7 +161,15 @@ async fn what_cannot_be_read_and_what_is_quiet_is_in_the_headline_live_and_stays
     });
     let two = Two::with_sources(named.to_vec()).await;
     let _workers = [two.works(0).await, two.works(1).await, two.polls(&of, &["calm", "down"]).await];
-    let page = |at| SavedPage { at, position: "{}", gaps: &[], has_new_posts: true, notes: None, followed_at: None };
+    let page = |at| SavedPage {
+        at,
+        position: "{}",
+        is_start: false,
+        gaps: &[],
+        has_new_posts: true,
+        notes: None,
+        followed_at: None,
+    };
     for name in ["calm", "down"] {
         two.store.save_page(&of, name, &page(wall_ms())).await.unwrap();
     }

@@ -160,12 +160,12 @@ impl Positions for Linked {
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool, StoreError> {
         let (world, namespace, source) = (self.world.clone(), namespace.to_owned(), source.to_owned());
-        let SavedPage { at, has_new_posts, followed_at, .. } = *page;
+        let SavedPage { at, is_start, has_new_posts, followed_at, .. } = *page;
         let gaps = page.gaps.to_vec();
         let (position, notes) = (page.position.to_owned(), page.notes.map(str::to_owned));
         call_of_store(&self.way, async move {
             let (position, gaps, notes) = (&*position, &*gaps, notes.as_deref());
-            let page = SavedPage { at, position, gaps, has_new_posts, notes, followed_at };
+            let page = SavedPage { at, position, is_start, gaps, has_new_posts, notes, followed_at };
             let saved = world.found.positions.save_page(&namespace, &source, &page).await?;
             world.store.note_page(&source, format_args!("{position}"));
             Ok(saved)

@@ -322,7 +322,15 @@ async fn unwanted(of: &Both) {
         .unwrap();
     of.communities.save_hand_decisions(OTHER, T + 2, "me", "", &[by_hand("elsewhere", Belonging::Open)]).await.unwrap();
     of.followed.follow(VISITS, T, &[("followed".to_owned(), 0), ("against".to_owned(), 0)]).await.unwrap();
-    let page = SavedPage { at: T, position: "7", gaps: &[], has_new_posts: true, notes: None, followed_at: Some(T) };
+    let page = SavedPage {
+        at: T,
+        position: "7",
+        is_start: false,
+        gaps: &[],
+        has_new_posts: true,
+        notes: None,
+        followed_at: Some(T),
+    };
     for account in ["against", "followed"] {
         of.positions.save_page(VISITS, account, &page).await.unwrap();
     }

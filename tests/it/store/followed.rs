@@ -43,6 +43,7 @@ async fn contract(store: &dyn Whole) {
     let page = |notes, position, followed_at| SavedPage {
         at: T,
         position,
+        is_start: false,
         gaps: &[],
         has_new_posts: true,
         notes,

@@ -114,8 +114,15 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
     store.follow(VISITS, T, &[(who.id.to_owned(), 1)]).await.unwrap();
     store.record("visits:twitter:p1", T, &way(), &[new_tweet(who.id, T, Some(T))]).await.unwrap();
     let gap = SourceGap { from: "1".into(), to: "2".into(), reason: "gone".into(), noted_at: T };
-    let page =
-        SavedPage { at: T, position: "{}", gaps: &[gap], has_new_posts: true, notes: Some("{}"), followed_at: Some(T) };
+    let page = SavedPage {
+        at: T,
+        position: "{}",
+        is_start: false,
+        gaps: &[gap],
+        has_new_posts: true,
+        notes: Some("{}"),
+        followed_at: Some(T),
+    };
     store.save_page(VISITS, who.id, &page).await.unwrap();
     let trouble = SourceTrouble { since: T, failures: 1, error: "HTTP 500".into(), at: T };
     store.save_trouble(VISITS, who.id, &trouble).await.unwrap();
@@ -196,7 +203,15 @@ async fn write_again(store: &dyn Whole) {
     store.save_languages(NS, &[language]).await.unwrap();
     let sighting = Sighting { account: ANN.id.into(), post: ANN.posts[0].into(), at: T };
     store.record_sightings(PROFILES, &[sighting]).await.unwrap();
-    let page = SavedPage { at: T, position: "{}", gaps: &[], has_new_posts: true, notes: None, followed_at: None };
+    let page = SavedPage {
+        at: T,
+        position: "{}",
+        is_start: false,
+        gaps: &[],
+        has_new_posts: true,
+        notes: None,
+        followed_at: None,
+    };
     store.save_page(VISITS, ANN.id, &page).await.unwrap();
     let trouble = SourceTrouble { since: T, failures: 1, error: "HTTP 500".into(), at: T };
     store.save_trouble(VISITS, ANN.id, &trouble).await.unwrap();

@@ -18,7 +18,7 @@ fn gap(from: &str, to: &str, noted_at: i64) -> SourceGap {
 }
 
 fn page<'a>(at: i64, position: &'a str, gaps: &'a [SourceGap]) -> SavedPage<'a> {
-    SavedPage { at, position, gaps, has_new_posts: true, notes: None, followed_at: None }
+    SavedPage { at, position, is_start: false, gaps, has_new_posts: true, notes: None, followed_at: None }
 }
 
 async fn save(store: &dyn Both, namespace: &str, source: &str, at: i64, position: &str, gaps: &[SourceGap]) {
@@ -87,6 +87,23 @@ async fn contract(store: &dyn Both) {
     assert_eq!(store.sources(0).await.unwrap(), all(&[], &[]), "counted all the same");
 }
 
+/// Of two processes that read a first page at once, the first one saves its start.
+async fn started(store: &dyn Both) {
+    store.migrate().await.unwrap();
+    let start = async |at, position| {
+        store.save_page(POLL, "two", &SavedPage { is_start: true, ..page(at, position, &[]) }).await
+    };
+    let trouble = SourceTrouble { since: T, failures: 1, error: "HTTP 500".to_owned(), at: T };
+    store.save_trouble(POLL, "two", &trouble).await.unwrap();
+    assert!(start(T + 1, "first").await.unwrap(), "a failed attempt is no position");
+    assert!(!start(T + 2, "second").await.unwrap());
+    assert_eq!(position(store, POLL, "two").await.as_deref(), Some("first"));
+    save(store, POLL, "two", T + 3, "read", &[]).await;
+    assert!(!start(T + 4, "third").await.unwrap());
+    let row = store.sources(0).await.unwrap().into_iter().find(|row| row.source == "two").unwrap();
+    assert_eq!((row.position.as_deref(), row.saved_at), (Some("read"), Some(T + 3)));
+}
+
 /// What keeps a source from being read, also before its first page.
 async fn troubled(store: &dyn Both) {
     store.migrate().await.unwrap();
@@ -137,6 +154,7 @@ async fn troubled(store: &dyn Both) {
 
 #[tokio::test]
 async fn in_postgres() {
+    started(&open_postgres(&postgres::database().await).await).await;
     troubled(&open_postgres(&postgres::database().await).await).await;
     contract(&open_postgres(&postgres::database().await).await).await;
 }
@@ -148,4 +166,6 @@ async fn in_sqlite() {
     contract(&store).await;
     let store = twitter_updater::store::SqliteStore::open(&folder.path().join("other.db"), PATIENCE).await.unwrap();
     troubled(&store).await;
+    let store = twitter_updater::store::SqliteStore::open(&folder.path().join("third.db"), PATIENCE).await.unwrap();
+    started(&store).await;
 }

@@ -42,6 +42,9 @@ impl Positions for MemoryPositions {
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool, StoreError> {
         let mut row = self.row(namespace, source);
+        if page.is_start && row.position.is_some() {
+            return Ok(false);
+        }
         row.position = Some(page.position.to_owned());
         (row.saved_at, row.trouble) = (Some(page.at), None);
         row.brought_at = row.brought_at.filter(|_| !page.has_new_posts).or(Some(page.at));

@@ -122,6 +122,7 @@ async fn seen(servers: bool) {
     let page = SavedPage {
         at: wall_ms(),
         position: r#"{"latest":"20"}"#,
+        is_start: false,
         gaps: &gaps,
         has_new_posts: true,
         notes: None,

@@ -240,7 +240,8 @@ async fn a_page_that_is_dated_ahead_does_not_show_that_others_are_read() {
     let world = World::new(&["1", "2"]).await;
     let followed_at = world.store.saved_source(VISITS, "2").await.unwrap().followed_at;
     let at = wall_ms() + 3_600_000;
-    let page = SavedPage { at, position: "{}", gaps: &[], has_new_posts: true, notes: None, followed_at };
+    let page =
+        SavedPage { at, position: "{}", is_start: false, gaps: &[], has_new_posts: true, notes: None, followed_at };
     assert!(world.store.save_page(VISITS, "2", &page).await.unwrap());
     world.refuse(&["1", "2"]);
     world.visit("1").await;

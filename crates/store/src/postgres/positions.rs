@@ -13,14 +13,14 @@ impl Positions for PostgresStore {
     }
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool> {
-        let SavedPage { position, at, gaps, has_new_posts, notes, followed_at } = *page;
+        let SavedPage { position, is_start, at, gaps, has_new_posts, notes, followed_at } = *page;
         let column = |of: fn(&SourceGap) -> &String| gaps.iter().map(|gap| &**of(gap)).collect::<Vec<&str>>();
         let (from, to, reason) = (column(|gap| &gap.from), column(|gap| &gap.to), column(|gap| &gap.reason));
         let noted_at: Vec<Millis> = gaps.iter().map(|gap| gap.noted_at).collect();
         let save = || {
             let save = statement!("positions/save.pg", namespace, source, position, at, &from, &to, &reason, &noted_at);
             let people = self.account_pseudonyms(namespace, [source]);
-            save.bind(has_new_posts).bind(notes.map(clean)).bind(people).bind(followed_at)
+            save.bind(has_new_posts).bind(notes.map(clean)).bind(people).bind(followed_at).bind(is_start)
         };
         let saved: Option<(i64,)> = self.read_first(save).await?;
         assert!(saved.is_none_or(|(saved_at,)| saved_at == at));

@@ -26,12 +26,13 @@ impl Positions for SqliteStore {
                 statement!("positions/save_gap.lite", namespace, source, &gap.from, &gap.to, &gap.reason, gap.noted_at);
             write(&mut *tx, statement).await?;
         }
-        let SavedPage { position, at, has_new_posts, notes, .. } = *page;
+        let SavedPage { position, is_start, at, has_new_posts, notes, .. } = *page;
         let notes = notes.map(clean);
-        let statement = statement!("positions/save.lite", namespace, source, position, at, has_new_posts, notes);
-        write(&mut *tx, statement).await?;
+        let statement =
+            statement!("positions/save.lite", namespace, source, position, at, has_new_posts, notes, is_start);
+        let saved = write(&mut *tx, statement).await?;
         tx.commit().await?;
-        Ok(true)
+        Ok(saved > 0)
     }
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()> {

@@ -194,7 +194,8 @@ impl Reader {
             failpoint::point("before_commit");
             let has_new_posts = handed > 0;
             let (notes, followed_at) = (notes.as_deref(), saved.followed_at);
-            let read = SavedPage { at: now, position: &text, gaps: &gaps, has_new_posts, notes, followed_at };
+            let read =
+                SavedPage { at: now, position: &text, is_start: false, gaps: &gaps, has_new_posts, notes, followed_at };
             if !self.run_with_timeout(self.positions.save_page(&self.namespace, name, &read)).await? {
                 return Ok(None);
             }
@@ -227,7 +228,7 @@ impl Reader {
     }
 
     /// Saves the start of the very first page, before the hand-over: a later process reads back to it. Returns false if nothing was
-    /// saved because the account is no longer followed, or was followed again.
+    /// saved because another process has saved a start, or because the account is no longer followed, or was followed again.
     async fn save_start(
         &self,
         name: &str,
@@ -236,7 +237,15 @@ impl Reader {
         followed_at: Option<Millis>,
     ) -> Result<bool, Outlook> {
         let text = position_json(&position)?;
-        let read = SavedPage { at, position: &text, gaps: &[], has_new_posts: false, notes: None, followed_at };
+        let read = SavedPage {
+            at,
+            position: &text,
+            is_start: true,
+            gaps: &[],
+            has_new_posts: false,
+            notes: None,
+            followed_at,
+        };
         self.run_with_timeout(self.positions.save_page(&self.namespace, name, &read)).await
     }
 

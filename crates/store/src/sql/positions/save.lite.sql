@@ -3,3 +3,5 @@ ON CONFLICT DO UPDATE SET
     notes = COALESCE(excluded.notes, notes), position = excluded.position, saved_at = excluded.saved_at,
     brought_at = CASE WHEN ?5 OR brought_at IS NULL THEN excluded.brought_at ELSE brought_at END,
     failing_since = NULL, failures = 0, error = NULL, failed_at = NULL
+-- A start is saved only where no position is: an earlier reader may have stored posts above its own start.
+WHERE NOT ?7 OR position IS NULL

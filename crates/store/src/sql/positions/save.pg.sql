@@ -16,4 +16,6 @@ ON CONFLICT (namespace, source) DO UPDATE SET
     position = EXCLUDED.position, notes = COALESCE(EXCLUDED.notes, known.notes), saved_at = EXCLUDED.saved_at,
     brought_at = CASE WHEN $9 OR known.brought_at IS NULL THEN EXCLUDED.brought_at ELSE known.brought_at END,
     failing_since = NULL, failures = 0, error = NULL, failed_at = NULL
+-- A start is saved only where no position is: an earlier reader may have stored posts above its own start.
+WHERE NOT $13 OR known.position IS NULL
 RETURNING known.saved_at
