@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use research::training::{ObservedItem, Training};
 use serde_json::json;
-use twitter_updater::engine::schedule::adaptive::Spend;
+use twitter_updater::engine::schedule::budgeted::Spend;
 use twitter_updater::engine::schedule::visits::coefficients::{Coefficients, INPUTS};
 use twitter_updater::engine::schedule::visits::rhythm::DAY;
 use twitter_updater::engine::schedule::visits::{Options, Policy, Visits};

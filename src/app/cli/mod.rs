@@ -4,6 +4,7 @@
 //! and in `start.rs`.
 
 mod accounts;
+mod bad_usage;
 mod check;
 mod community;
 mod completions;
@@ -44,6 +45,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
+use self::bad_usage::BadUsage;
 use self::start::{
     Listen, NeededServices, Options, Patience, PipelineChoice, RoleArguments, duration, warn_of_settings,
 };
@@ -67,17 +69,6 @@ pub mod exit {
     pub const INPUT: u8 = 65;
     /// A required service is down or unusable, or a checked credential does not work.
     pub const UNAVAILABLE: u8 = 69;
-}
-
-/// The command line is invalid: exit code 64.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct BadUsage(String);
-
-impl BadUsage {
-    fn because<T>(why: impl Into<String>) -> Result<T> {
-        Err(Self(why.into()).into())
-    }
 }
 
 const NOT_ONE_LINE: &str = "must be a text of one line";

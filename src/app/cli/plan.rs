@@ -14,9 +14,10 @@ use crate::ops::report::plan::{
 use collect::config::{AccountSchedule, AccountSettings, BadConfig, RelationSettings, ScheduleKind, Settings};
 use collect::pipelines::relations::pages;
 use engine::base::clock;
+use engine::schedule::adaptive::Adaptive;
 use engine::schedule::adaptive::budget::Normaliser;
-use engine::schedule::adaptive::{Adaptive, Spend};
 use engine::schedule::age::AgeTable;
+use engine::schedule::budgeted::Spend;
 use networks::model::provider::Provider;
 use networks::model::relation::ListKind;
 use networks::providers::registry::{accounts, capabilities};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::BadUsage;
+use super::bad_usage::BadUsage;
 use crate::app::{self, ConfigFollower, LogLevel, Role, SharedServices};
 use collect::config::{BadConfig, ExaminedSettings, Files, Settings};
 use collect::pipelines::kind::RegisteredPipeline;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::engine::queue::Place;
+use twitter_updater::engine::queue::{Inspection, Place};
 use twitter_updater::pipelines::timelines::paging::Position;
 use twitter_updater::providers::lookup::LookupError;
-use twitter_updater::providers::source::Source;
+use twitter_updater::providers::source::{Source, SourceKind};
 use twitter_updater::providers::timeline::{Page, Rules, Timeline, TimelineRequest};
 use twitter_updater::providers::twitter_v1::timeline::Kind;
 use twitter_updater::quota::Credential;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{BadConfig, files};
+use engine::schedule::adaptive::Options;
 use engine::schedule::adaptive::model::Model;
-use engine::schedule::adaptive::{Options, Spend};
+use engine::schedule::budgeted::Spend;
 use networks::model::post::Weights;
 
 /// Maximum size of a model file in bytes; a model has a few KB.

@@ -10,7 +10,7 @@ use super::masking::NO_ENDPOINT;
 use super::{BadConfig, QueueBackend, Settings, StoreBackend};
 use engine::base::backend::redis::address;
 use engine::quota::Pacing;
-use engine::schedule::adaptive::Spend;
+use engine::schedule::budgeted::Spend;
 use networks::model::post::Weights;
 use networks::providers::http::{has_login, is_plain_http};
 use store::postgres_address;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::BadConfig;
 use engine::base::clock;
 use engine::base::humanize::span;
-use engine::schedule::adaptive::Spend;
+use engine::schedule::budgeted::Spend;
 use engine::schedule::visits::{Options, Policy};
 
 #[derive(Debug, Clone, Deserialize, Serialize)]

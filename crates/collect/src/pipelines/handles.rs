@@ -9,7 +9,8 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use self::results::HandleResults;
+pub use self::results::ResolvedAccount;
+use self::results::{HandleLine, HandleResults};
 use crate::ingest::{AccountLine, AccountReader};
 use crate::pipelines::blame::{Blame, Evidence, Refusal, Testimony, acquire_witness_permit, park_after_witness};
 use engine::base::clock::{self, Stopwatch};
@@ -32,15 +33,6 @@ const REFUSED_IN_A_ROW: usize = 8;
 const MAX_LEDGER_WAIT: Duration = Duration::from_secs(10);
 /// Wait before the second request for unexplained handles at the end of a file. Short: a person waits for it.
 const SECOND_REQUEST_DELAY: Duration = Duration::from_secs(1);
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct ResolvedAccount {
-    /// Line number, from 1.
-    pub line: u64,
-    pub id: String,
-    /// The account of a resolved handle, as complete as from a lookup by id; `None` for an id.
-    pub account: Option<Box<Account>>,
-}
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ResolveCounts {
@@ -85,12 +77,6 @@ pub struct Resolver<'a> {
     pub retry: RetryPolicy,
     /// Ends the work; accounts resolved before are handed over first.
     pub stop: Stop,
-}
-
-#[derive(Debug, Clone)]
-struct HandleLine {
-    line: u64,
-    handle: String,
 }
 
 /// Lines that were read but not handed over.

@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::adaptive::Spend;
+use serde::{Deserialize, Serialize};
+
 use super::adaptive::budget::{Normaliser, Spending};
 use super::adaptive::grid::MAX_STEP;
 use super::{Schedule, ScheduledItem};
@@ -50,6 +51,17 @@ pub enum Bound {
     Shortest,
     /// Longest interval at that age: the item is at most that busy.
     Longest,
+}
+
+/// Source of the number of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Spend {
+    /// As many calls as the age table would make.
+    #[default]
+    Demand,
+    /// The whole quota, if that is more.
+    Quota,
 }
 
 /// Use of quota that the demand leaves idle.

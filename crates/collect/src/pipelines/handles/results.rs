@@ -1,9 +1,23 @@
 //! Results of a file's handles: found and refused lines, and those that are requested a second time.
 
-use super::{HandleLine, ResolvedAccount};
 use crate::pipelines::blame::Evidence;
 use networks::model::account::{Absence, Account};
 use networks::providers::lookup::{Answer, Outcome};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResolvedAccount {
+    /// Line number, from 1.
+    pub line: u64,
+    pub id: String,
+    /// The account of a resolved handle, as complete as from a lookup by id; `None` for an id.
+    pub account: Option<Box<Account>>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct HandleLine {
+    pub line: u64,
+    pub handle: String,
+}
 
 #[derive(Default)]
 pub(super) struct HandleResults {

@@ -15,8 +15,9 @@ use object_store::{
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
-use super::files::{CompleteFile, FileStorage, UnusableStorage, relative_path};
+use super::files::{CompleteFile, FileStorage, relative_path};
 use super::partial_files::LockedPart;
+use super::unusable_storage::UnusableStorage;
 use crate::config::BucketSettings;
 
 /// Bytes of a piece. S3 takes no smaller ones, except the last. A process holds one piece per upload in memory.

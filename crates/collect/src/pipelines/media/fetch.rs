@@ -7,9 +7,10 @@
 //! The fetcher trusts no host about type or length. A resumed file repeats some bytes of the partial file, which must be the same.
 
 mod answer;
+mod outcome;
 
 use std::error::Error as _;
-use std::io::{self, SeekFrom};
+use std::io::SeekFrom;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,10 +19,12 @@ use reqwest::header::{ACCEPT, ACCEPT_ENCODING, IF_RANGE, RANGE};
 use reqwest::{Client, Response, Url, redirect};
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
-use self::answer::{StatedRange, check_status, validator};
+use self::answer::{OVERLAP, StatedRange, check_status, validator};
+pub use self::outcome::{FetchOutcome, StoredFile};
+use self::outcome::{LoadError, PartialFile, file_failure, host_failure, storage_failure};
 use super::addresses::{PrivateHosts, PublicAddresses, RefusedAddress, redirect_target};
 use super::file_type::{HEAD_BYTES, file_type};
-use super::files::{CompleteFile, UnusableStorage};
+use super::files::CompleteFile;
 use super::hash::{hex, sha256_context};
 use super::hosts::HostLimiter;
 use super::partial_files::{LockedPart, ReservedBytes};
@@ -31,8 +34,6 @@ use networks::model::media::MediaState;
 use networks::providers::proxy::{BadProxy, ProxyAddress};
 
 const MAX_REDIRECTS: usize = 4;
-/// Bytes that are requested again when a file is resumed.
-const OVERLAP: u64 = 1_024;
 /// Minimum bytes per attempt: with fewer, the attempt has failed.
 const MIN_PROGRESS: u64 = 64 * 1_024;
 const BUSY_WAIT: Duration = Duration::from_secs(30);
@@ -55,43 +56,6 @@ pub struct FileRequest<'a> {
     pub url: &'a str,
     /// Addresses of smaller sizes of the picture, largest first, for a host without the file at `url`.
     pub smaller: &'a [String],
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FetchOutcome {
-    Stored(StoredFile),
-    /// The file no longer exists, or the host denies it; the reason.
-    Gone(String),
-    /// The file is not wanted; the reason.
-    Refused(String),
-    /// An answer that a faulty host also gives: retried, and accepted after some time.
-    Unconfirmed {
-        /// Final state of the medium once the answer is accepted.
-        state: MediaState,
-        why: String,
-    },
-    Failed {
-        why: String,
-        /// True if the host is down: its other files wait, too.
-        is_of_host: bool,
-        /// Pause that the host requests.
-        after: Option<Duration>,
-    },
-    /// The time ended during the download: the next attempt resumes it.
-    Interrupted,
-    /// Not attempted; the wait until the next attempt.
-    Later(Duration),
-    /// No bytes are left, or the storage is down: no file can be fetched. The reason, and the fix.
-    StorageUnavailable(String),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredFile {
-    pub file: CompleteFile,
-    pub is_new: bool,
-    pub is_continued: bool,
-    /// Address of the smaller size that was stored; `None`: the medium's own.
-    pub smaller: Option<String>,
 }
 
 #[async_trait]
@@ -121,14 +85,6 @@ pub struct Fetcher {
     storage: Arc<MediaStorage>,
 }
 
-#[derive(Debug, Default)]
-struct PartialFile {
-    bytes: u64,
-    validator: String,
-    /// Size of the whole file, as stated by the first answer.
-    total: Option<u64>,
-}
-
 struct Incoming<'a> {
     file: tokio::fs::File,
     hash: ring::digest::Context,
@@ -136,20 +92,6 @@ struct Incoming<'a> {
     bytes: u64,
     reserved: ReservedBytes<'a>,
     kind: Option<&'static str>,
-}
-
-enum LoadError {
-    Ended(FetchOutcome),
-    /// The host has no file at this address, or fails; another size may exist.
-    NotAtAddress(FetchOutcome),
-    /// The partial file does not fit the host's current file.
-    Restart,
-}
-
-impl From<io::Error> for LoadError {
-    fn from(error: io::Error) -> Self {
-        Self::Ended(storage_failure(&error))
-    }
 }
 
 #[async_trait]
@@ -517,16 +459,8 @@ fn request_failure(error: &reqwest::Error) -> FetchOutcome {
     host_failure(if error.is_connect() { "cannot connect".to_owned() } else { "no answer".to_owned() }, None)
 }
 
-fn file_failure(why: impl Into<String>) -> FetchOutcome {
-    FetchOutcome::Failed { why: why.into(), is_of_host: false, after: None }
-}
-
 fn changing_file_failure() -> FetchOutcome {
     file_failure("the file changes with each request")
-}
-
-fn host_failure(why: String, after: Option<Duration>) -> FetchOutcome {
-    FetchOutcome::Failed { why, is_of_host: true, after }
 }
 
 /// Unconfirmed, because it may be the page of a host under repair.
@@ -534,10 +468,6 @@ fn wrong_type(head: &[u8]) -> FetchOutcome {
     let begins = String::from_utf8_lossy(&head[..head.len().min(16)]).into_owned();
     let why = format!("the file is no picture, video or sound: it begins with {begins:?}");
     FetchOutcome::Unconfirmed { state: MediaState::Refused, why }
-}
-
-fn storage_failure(error: &io::Error) -> FetchOutcome {
-    FetchOutcome::StorageUnavailable(UnusableStorage::folder(error).to_string())
 }
 
 /// The unit of politeness.

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use tokio::task::spawn_blocking;
 
 use super::partial_files::{LockedPart, create_private_folder};
+use super::unusable_storage::UnusableStorage;
 use engine::base::private_file::check_planted;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,27 +23,6 @@ pub struct CompleteFile {
     pub bytes: u64,
     /// Type by its first bytes: `image/jpeg`.
     pub kind: &'static str,
-}
-
-/// The storage takes no files; the reason and the fix, in one clause.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UnusableStorage {
-    #[error("the folder of media cannot be written: {0}; check media.folder and its disk")]
-    Folder(String),
-    #[error("the bucket of media does not take files: {error}; {fix}")]
-    Bucket { error: String, fix: &'static str },
-}
-
-impl UnusableStorage {
-    pub(super) fn folder(error: &io::Error) -> Self {
-        Self::Folder(error.to_string())
-    }
-}
-
-impl From<io::Error> for UnusableStorage {
-    fn from(error: io::Error) -> Self {
-        Self::folder(&error)
-    }
 }
 
 /// Storage of all files, shared by all processes.

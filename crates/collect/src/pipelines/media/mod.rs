@@ -22,6 +22,7 @@ pub mod partial_files;
 pub mod removal;
 pub mod schedule;
 pub mod storage;
+pub mod unusable_storage;
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ use async_trait::async_trait;
 use self::addresses::PrivateHosts;
 use self::counters::FetchCounters;
 use self::fetch::{Fetcher, Limits};
-use self::files::{FileStorage, Folder, UnusableStorage};
+use self::files::{FileStorage, Folder};
 use self::handler::{MediaWork, RetryLimits};
 use self::hosts::{HostLimiter, Politeness};
 use self::media_receiver::MediaReceiver;
@@ -39,6 +40,7 @@ use self::partial_files::PartialFiles;
 use self::removal::UnusedMediaRemoval;
 use self::schedule::FreshFirstSchedule;
 use self::storage::MediaStorage;
+use self::unusable_storage::UnusableStorage;
 use super::item_handler::ItemHandler;
 use super::kind::{
     Intake, ItemTerms, ItemWords, OpenContext, OpenPipeline, PipelineHandler, PipelineKind, Presentation,

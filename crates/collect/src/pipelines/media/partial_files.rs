@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
 
-use super::files::UnusableStorage;
 use super::hash::hex;
+use super::unusable_storage::UnusableStorage;
 use engine::base::clock::Stopwatch;
 use engine::base::private_file;
 

@@ -1,6 +1,6 @@
 //! The crawl of a list in the store: opened, continued page by page, ended.
 
-use super::handler::{CrawlBounds, ListReader};
+use super::handler::{CrawlBounds, ListReader, RECENT_CRAWLS};
 use engine::base::clock::Millis;
 use engine::base::failpoint;
 use engine::queue::{Batch, Job};
@@ -12,8 +12,6 @@ use store::{
     Next, StoreError, StoredAccount, Way,
 };
 
-/// Crawls that decide the kind and the date of the next one.
-pub(super) const RECENT_CRAWLS: u32 = 32;
 /// Crawls in a row that may end with a stale cursor; each is restarted at once.
 const MAX_RESTARTS: u32 = 3;
 /// Members that a crawl may always miss: a few are a large share of a short list.

@@ -14,7 +14,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::counters::ListCounters;
-use super::crawl::RECENT_CRAWLS;
 use super::member_collector::MemberCollector;
 use super::schedule::VisitSchedule;
 use crate::pipelines::blame::Evidence;
@@ -42,6 +41,8 @@ const REFUSED_PAUSE_MS: Millis = 60_000;
 const DEFERRAL_MS: Millis = 5_000;
 /// First and longest delay of a list without an answer, ms; it doubles each time. The fault may be the API's or the list's own.
 const UNANSWERED_PAUSE_MS: (Millis, Millis) = (5_000, 3_600_000);
+/// Crawls that decide the kind and the date of the next one.
+pub(super) const RECENT_CRAWLS: u32 = 32;
 /// Delay before a crawl that missed far too many members is repeated, ms: the cause at the network may last.
 const WITHHELD_PAUSE_MS: Millis = 3_600_000;
 

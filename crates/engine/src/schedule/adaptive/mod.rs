@@ -20,8 +20,6 @@ pub mod train;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use self::budget::{Normaliser, Spending, table_calls};
 use self::grid::Grid;
 use self::model::{Counts, Model};
@@ -29,19 +27,9 @@ use self::reference::BudgetByAge;
 use crate::base::clock::Millis;
 use crate::lane::Lane;
 use crate::schedule::age::{AgeTable, Bracket};
+use crate::schedule::budgeted::Spend;
 use crate::schedule::history::{History, sane};
 use crate::schedule::{Bound, IntervalExplanation};
-
-/// Source of the number of calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Spend {
-    /// As many calls as the age table would make.
-    #[default]
-    Demand,
-    /// The whole quota, if that is more.
-    Quota,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {

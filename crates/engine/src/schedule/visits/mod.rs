@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 use self::coefficients::Coefficients;
 use self::forecast::Forecast;
 use self::rhythm::{Kind, Rhythm};
-use super::adaptive::Spend;
 use super::adaptive::budget::Normaliser;
 use super::adaptive::grid::Grid;
+use super::budgeted::Spend;
 use crate::base::clock::Millis;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]

@@ -94,7 +94,7 @@ impl Budgeted for Visits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::adaptive::Spend;
+    use crate::schedule::budgeted::Spend;
     use crate::schedule::visits::coefficients::Coefficients;
     use crate::schedule::visits::rhythm::{DAY, HOUR, Rhythm, hour_of};
     use crate::schedule::visits::{Options, VisitReason, hash};

@@ -5,10 +5,13 @@ use std::time::Duration;
 use reqwest::Response;
 use reqwest::header::{CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED, RETRY_AFTER};
 
-use super::{FetchOutcome, LoadError, OVERLAP, PartialFile, file_failure, host_failure};
+use super::outcome::{FetchOutcome, LoadError, PartialFile, file_failure, host_failure};
 use engine::base::clock::{span, wall_ms};
 use networks::model::media::MediaState;
 use networks::providers::scalar::http_date;
+
+/// Bytes that are requested again when a file is resumed.
+pub(super) const OVERLAP: u64 = 1_024;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StatedRange {
