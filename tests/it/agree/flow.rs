@@ -7,7 +7,7 @@ const LIFE: &str = "docs/internals/life-of-a-post.md";
 
 /// Whether a file defines that function or type, or says what a type does.
 fn defines(text: &str, name: &str) -> bool {
-    ["fn ", "struct ", "enum ", "trait ", "impl ", "for "].iter().any(|word| {
+    ["fn ", "struct ", "enum ", "trait ", "impl ", "for ", "> "].iter().any(|word| {
         let definition = format!("{word}{name}");
         let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
         text.match_indices(&definition).any(|(at, _)| !goes_on(&text[at + definition.len()..]))
