@@ -4,6 +4,7 @@
 //! take turns to claim: an idle worker asks the queue once per wait, and in an outage it sends one probe per backoff step.
 
 mod handler;
+mod in_flight;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +13,8 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
-pub use self::handler::{BatchOutcome, Handler, HandlerKind, Outlook, UnmeteredHandler};
+pub use self::handler::{BatchOutcome, Handler, HandlerKind, Outlook, PermanentFailure, UnmeteredHandler};
+use self::in_flight::InFlight;
 use crate::base::call_error::ErrorKind;
 use crate::base::clock::{self, FURTHEST_AHEAD_MS, Millis, Stopwatch};
 use crate::base::failpoint;
@@ -125,27 +127,6 @@ struct Work {
     failures: u64,
     turn: Option<OwnedMutexGuard<ClaimState>>,
 }
-
-/// Counts a batch as in flight until it is dropped, even by a panic.
-struct InFlight<'a>(&'a Metrics);
-
-impl<'a> InFlight<'a> {
-    fn new(metrics: &'a Metrics) -> Self {
-        metrics.in_flight.inc();
-        Self(metrics)
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.in_flight.dec();
-    }
-}
-
-/// Message of a handler that can never work, or of a queue whose file is gone.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct PermanentFailure(pub String);
 
 /// Describes a batch for the list of tasks.
 fn describe(batch: &Batch) -> String {

@@ -76,3 +76,8 @@ impl HandlerKind {
         }
     }
 }
+
+/// Message of a handler that can never work, or of a queue whose file is gone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PermanentFailure(pub String);

@@ -3,6 +3,7 @@
 //! A batch usually needs one call. A request that is refused, or keeps failing while others are answered, is halved until the bad id is
 //! alone. Each further call takes its own permit, without waiting; ids without a permit go back unchanged.
 
+mod charges;
 mod explain;
 mod failure_tracker;
 mod part;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
+use self::charges::charged_reads;
 pub use self::failure_tracker::FailureTracker;
 use self::part::BatchPart;
 use super::judge::Item;
@@ -552,27 +554,4 @@ fn log_failure(error: &LookupError, name: &str, park: Option<&Park>) {
 fn returned_ids<'a, T>(ids: &'a [String], answer: &'a Answer<T>) -> impl Iterator<Item = &'a str> {
     let found = |(id, outcome): (&'a String, &Outcome<T>)| matches!(outcome, Outcome::Found(_)).then_some(id.as_str());
     ids.iter().zip(&answer.outcomes).filter_map(found)
-}
-
-/// Ids of a call that were not returned, or were returned under another id: only returned posts are charged.
-fn charged_reads<T: Item>(ids: &[String], answer: &Result<Answer<T>, LookupError>) -> ChargedReads {
-    let mut charged = ChargedReads::default();
-    match answer {
-        Ok(answer) => {
-            for (id, outcome) in ids.iter().zip(&answer.outcomes) {
-                match outcome {
-                    Outcome::Unavailable | Outcome::Absent(_) | Outcome::Emptied(..) => charged.unread.push(id.clone()),
-                    // An edited post arrives as its last version.
-                    Outcome::Found(item) if item.id() != *id => {
-                        charged.edited.push((id.clone(), item.id().to_owned()));
-                    }
-                    Outcome::Found(_) | Outcome::Broken(_) => {}
-                }
-            }
-        }
-        Err(error) if error.is_refusal() => charged.unread = ids.to_vec(),
-        // A lost answer may have been charged: it stays counted.
-        Err(_) => {}
-    }
-    charged
 }
