@@ -225,6 +225,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn statements_have_the_same_times() {
+        for record in [sql!("media/record.pg"), sql!("media/record.lite")] {
+            assert!(record.contains(&format!("excluded.first_at - {RETRY_PAUSE_MS}")), "{record}");
+        }
+        for unused in [sql!("media/unused_files.pg"), sql!("media/unused_files.lite")] {
+            assert!(unused.contains(&format!("removing < $2 - {REMOVAL_MS}")), "{unused}");
+        }
+    }
+
+    #[test]
     fn of_a_medium_given_twice_the_newest_address_and_each_use_is_taken() {
         let seen = |id: &str, url: &str, post: &str, at| MediumSighting {
             medium: Medium { id: id.to_owned(), url: url.to_owned(), kind: MediaKind::Photo },

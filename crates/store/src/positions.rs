@@ -74,7 +74,8 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
 
     /// Saves a position after the posts up to it, with the gaps before it, all or nothing. Ends the source's trouble.
     /// Returns false and saves nothing if the account is no longer followed, or was followed again after the page was
-    /// requested. Its posts may have been dropped meanwhile.
+    /// requested: its posts may have been dropped meanwhile. Saves no [start](SavedPage::is_start) beside a position either;
+    /// a start has no gaps.
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool>;
 
     /// Replaces the stored failure of a source; its position stays.

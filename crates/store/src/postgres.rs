@@ -240,7 +240,7 @@ impl PostgresStore {
     where
         T: for<'r> FromRow<'r, PgRow>,
     {
-        Ok(self.read(statement).await?.pop())
+        Ok(self.read(statement).await?.into_iter().next())
     }
 
     async fn read_column<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Vec<T>>
@@ -402,7 +402,7 @@ impl Lifecycle for PostgresStore {
         let (new, revived): (i64, i64) = written.await?;
         // Not one transaction: after a failure the caller repeats the same call.
         if let Some(counted) = rows::encode_counts(tweets) {
-            self.write(|| statement!("posts/count.pg", namespace, &counted)).await?;
+            self.write(|| statement!("posts/write_counts.pg", namespace, &counted)).await?;
         }
         let (new, revived) = (number(new), number(revived));
         Ok(RecordCounts { new, revived, known: tweets.len() as u64 - new - revived })
@@ -455,11 +455,11 @@ impl Lifecycle for PostgresStore {
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts> {
-        Ok(rows::state_counts(self.read(|| statement!("posts/counts", namespace)).await?))
+        Ok(rows::state_counts(self.read(|| statement!("posts/count_by_state", namespace)).await?))
     }
 
     async fn dead(&self, namespace: &str) -> Result<u64> {
-        let dead: i64 = self.read_value(|| statement!("posts/dead", namespace)).await?;
+        let dead: i64 = self.read_value(|| statement!("posts/count_dead", namespace)).await?;
         Ok(number(dead))
     }
 }

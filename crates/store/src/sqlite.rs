@@ -288,7 +288,7 @@ async fn save(
     Answers { rows, ids, given }: Answers<'_>,
 ) -> Result<SaveCounts> {
     let (fingerprint, stored): (Option<String>, String) =
-        read_one(&mut *tx, statement!("posts/stored.lite", namespace, ids)).await?;
+        read_one(&mut *tx, statement!("posts/states_before_save.lite", namespace, ids)).await?;
     let rows = forget::retain_unblocked_with_key(&mut *tx, keys, fingerprint.as_deref(), namespace, rows).await?;
     let stored: HashMap<Cow<'_, str>, Before<'_>> = parse_rows(&stored)?.into_iter().collect();
     let keys = Value::from_iter(stored.values().map(|(.., key)| *key)).to_string();
@@ -391,12 +391,12 @@ impl Lifecycle for SqliteStore {
             let statement = statement!(text, clean(&way.pipeline), clean(&way.source));
             statement.bind(way.query.as_deref().map(clean)).bind(at)
         };
-        let new = went(sql!("posts/new_way.lite")).bind(last).execute(&mut *tx).await?.rows_affected();
+        let new = went(sql!("posts/add_way_of_new.lite")).bind(last).execute(&mut *tx).await?.rows_affected();
         if new < rows.len() as u64 {
-            went(sql!("posts/another_way.lite")).bind(namespace).bind(encode_row_ids(&rows)).execute(&mut *tx).await?;
+            went(sql!("posts/add_way_of_existing.lite")).bind(namespace).bind(encode_row_ids(&rows)).execute(&mut *tx).await?;
         }
         if let Some(counted) = counted {
-            write(&mut *tx, statement!("posts/count.lite", namespace, counted)).await?;
+            write(&mut *tx, statement!("posts/write_counts.lite", namespace, counted)).await?;
             write(&mut *tx, statement!("posts/begin_history.lite", namespace, encode_row_ids(&rows))).await?;
         }
         tx.commit().await?;
@@ -452,12 +452,12 @@ impl Lifecycle for SqliteStore {
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts> {
-        let rows = read(self.readers(), statement!("posts/counts", namespace)).await?;
+        let rows = read(self.readers(), statement!("posts/count_by_state", namespace)).await?;
         Ok(rows::state_counts(rows))
     }
 
     async fn dead(&self, namespace: &str) -> Result<u64> {
-        let dead: i64 = read_value(self.readers(), statement!("posts/dead", namespace)).await?;
+        let dead: i64 = read_value(self.readers(), statement!("posts/count_dead", namespace)).await?;
         Ok(rows::number(dead))
     }
 }
@@ -502,15 +502,33 @@ impl ExportTables for SqliteStore {
 
 #[cfg(test)]
 mod tests {
+    /// White space and comments aside.
+    fn words(text: &str) -> String {
+        let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("--"));
+        lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+    }
+
+    fn from(start: &str, statement: &str) -> String {
+        let text = words(statement);
+        text[text.find(start).unwrap()..].to_owned()
+    }
+
     #[test]
-    fn the_merge_rule_is_the_same_in_each_statement() {
-        let words = |text: &str| -> String {
-            let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("--"));
-            lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
-        };
+    fn a_rule_is_the_same_in_each_statement() {
         let merge = words(sql!("posts/merge.lite")).replacen("ON CONFLICT (key) DO UPDATE SET", "", 1);
-        for statement in [sql!("posts/save.pg"), sql!("accounts/save.pg")] {
-            assert!(words(statement).contains(&merge));
+        let revive = words(sql!("posts/revive.lite"));
+        // Before it, the databases find the changes of an account by other keys.
+        let account = from("AND changed.field = 'state'", sql!("accounts/save.lite"));
+        for (rule, statement) in [
+            (&*merge, sql!("posts/save.pg")),
+            (&merge, sql!("accounts/save.pg")),
+            (&account, sql!("accounts/save.pg")),
+            (&revive, sql!("posts/record.pg")),
+            (&revive, sql!("posts/record_bare.lite")),
+            (&words(sql!("posts/mark_dead.lite")), sql!("posts/mark_dead.pg")),
+            (&words(sql!("posts/resolve_dead.lite")), sql!("posts/resolve_dead.pg")),
+        ] {
+            assert!(words(statement).contains(rule), "{rule}\n{statement}");
         }
     }
 }

@@ -32,14 +32,14 @@ impl Communities for PostgresStore {
         let (found, appeared) = (communities::encode_posts(found), communities::encode_appearances(appeared));
         let with = |statement: &'static str, given: &str| statement!(statement, namespace, given, at);
         if has_appeared {
-            self.write(|| with(sql!("communities/appear.pg"), &appeared).bind(people())).await?;
-            self.write(|| with(sql!("communities/see.pg"), &appeared).bind(people())).await?;
+            self.write(|| with(sql!("communities/record_appearances.pg"), &appeared).bind(people())).await?;
+            self.write(|| with(sql!("communities/add_appeared_accounts.pg"), &appeared).bind(people())).await?;
         }
         if has_found && !searches.is_empty() {
             let searches = communities::encode_ids(searches);
-            let find = || with(sql!("communities/find.pg"), &found).bind(posts).bind(&searches).bind(people());
+            let find = || with(sql!("communities/record_search_results.pg"), &found).bind(posts).bind(&searches).bind(people());
             self.write(find).await?;
-            self.write(|| with(sql!("communities/see.pg"), &found).bind(people())).await?;
+            self.write(|| with(sql!("communities/add_appeared_accounts.pg"), &found).bind(people())).await?;
         }
         failpoint::point("before_commit");
         self.read(|| statement!("communities/count_posts.pg", namespace, &found)).await
@@ -55,7 +55,7 @@ impl Communities for PostgresStore {
         let (least, limit) = (i64::from(growth.appearances), i64::from(limit));
         let mut accounts = self.read_column(|| statement!("communities/admissible", namespace, least, limit)).await?;
         if !accounts.is_empty() {
-            let room = self.read_one(|| statement!("communities/room", namespace, at - communities::DAY)).await?;
+            let room = self.read_one(|| statement!("communities/admission_counts", namespace, at - communities::DAY)).await?;
             accounts.truncate(communities::remaining_admissions(growth, room));
         }
         Ok(accounts)
@@ -86,7 +86,7 @@ impl Communities for PostgresStore {
     async fn save_decisions(&self, namespace: &str, at: Millis, rule: &str, decisions: &[Decision]) -> Result<()> {
         let given = communities::encode_decisions(decisions);
         failpoint::point("before_commit"); // the statement is its own transaction
-        self.write(|| statement!("communities/decide.pg", namespace, &given, at, rule)).await
+        self.write(|| statement!("communities/save_decisions.pg", namespace, &given, at, rule)).await
     }
 
     async fn save_hand_decisions(
@@ -99,7 +99,7 @@ impl Communities for PostgresStore {
     ) -> Result<()> {
         let given = communities::encode_hand_decisions(decisions);
         let people = || self.account_pseudonyms(namespace, decisions.iter().map(|of| &*of.account));
-        self.write(|| statement!("communities/by_hand.pg", namespace, &given, at, clean(who), clean(why), people()))
+        self.write(|| statement!("communities/save_hand_decisions.pg", namespace, &given, at, clean(who), clean(why), people()))
             .await
     }
 
@@ -165,7 +165,7 @@ impl Communities for PostgresStore {
     }
 
     async fn past_sizes(&self, namespace: &str, since: Millis, limit: u32) -> Result<Vec<CommunitySize>> {
-        self.read(|| statement!("communities/growth", namespace, since, i64::from(limit))).await
+        self.read(|| statement!("communities/past_sizes", namespace, since, i64::from(limit))).await
     }
 
     async fn community_account(&self, namespace: &str, account: &str) -> Result<Option<CommunityAccount>> {

@@ -329,7 +329,7 @@ impl Edges for PostgresStore {
         let [followers, friends, profiles] =
             [edges::KINDS[0], edges::KINDS[1], edges::PROFILES].map(|kind| edges::namespace(kind, network));
         self.read_column(|| {
-            statement!("edges/forgotten.pg", network, &followers, &friends, &profiles, i64::from(limit))
+            statement!("edges/accounts_to_forget.pg", network, &followers, &friends, &profiles, i64::from(limit))
         })
         .await
     }
@@ -337,7 +337,7 @@ impl Edges for PostgresStore {
     async fn forget_edges(&self, network: &str, account: &str) -> Result<u64> {
         let [followers, friends] = edges::KINDS.map(|kind| edges::namespace(kind, network));
         let most = edges::FORGOTTEN_AT_ONCE;
-        let some = || statement!("edges/forget_some.pg", &followers, &friends, clean(account), most);
+        let some = || statement!("edges/remove_edge_portion.pg", &followers, &friends, clean(account), most);
         let mut forgotten = 0;
         loop {
             let gone: i64 = self.read_value(some).await?;

@@ -69,7 +69,7 @@ impl MediaStore for PostgresStore {
     }
 
     async fn media_bytes(&self) -> Result<i64> {
-        self.read_value(|| statement!("media/bytes")).await
+        self.read_value(|| statement!("media/total_file_bytes")).await
     }
 
     async fn unused_media(

@@ -35,14 +35,14 @@ impl Communities for SqliteStore {
         let appeared: Vec<Appearance> = appeared.iter().filter(|of| !is_away(of)).cloned().collect();
         let found: Vec<FoundPost> = found.iter().filter(|of| !away.contains(&of.author)).cloned().collect();
         let (found, appeared) = (communities::encode_posts(&found), communities::encode_appearances(&appeared));
-        write(&mut *tx, statement!("communities/appear.lite", namespace, &appeared, at)).await?;
+        write(&mut *tx, statement!("communities/record_appearances.lite", namespace, &appeared, at)).await?;
         if !searches.is_empty() {
             let statement =
-                statement!("communities/find.lite", namespace, &found, at, posts, communities::encode_ids(searches));
+                statement!("communities/record_search_results.lite", namespace, &found, at, posts, communities::encode_ids(searches));
             write(&mut *tx, statement).await?;
-            write(&mut *tx, statement!("communities/see.lite", namespace, &found, at)).await?;
+            write(&mut *tx, statement!("communities/add_appeared_accounts.lite", namespace, &found, at)).await?;
         }
-        write(&mut *tx, statement!("communities/see.lite", namespace, &appeared, at)).await?;
+        write(&mut *tx, statement!("communities/add_appeared_accounts.lite", namespace, &appeared, at)).await?;
         let known = read(&mut *tx, statement!("communities/count_posts.lite", namespace, &found)).await?;
         failpoint::point("before_commit");
         tx.commit().await?;
@@ -64,7 +64,7 @@ impl Communities for SqliteStore {
         if !accounts.is_empty() {
             accounts.truncate(communities::remaining_admissions(
                 growth,
-                read_one(self.readers(), statement!("communities/room", namespace, at - communities::DAY)).await?,
+                read_one(self.readers(), statement!("communities/admission_counts", namespace, at - communities::DAY)).await?,
             ));
         }
         Ok(accounts)
@@ -98,7 +98,7 @@ impl Communities for SqliteStore {
     async fn save_decisions(&self, namespace: &str, at: Millis, rule: &str, decisions: &[Decision]) -> Result<()> {
         let given = communities::encode_decisions(decisions);
         let mut tx = self.begin().await?;
-        write(&mut *tx, statement!("communities/decide.lite", namespace, given, at, rule)).await?;
+        write(&mut *tx, statement!("communities/save_decisions.lite", namespace, given, at, rule)).await?;
         failpoint::point("before_commit");
         Ok(tx.commit().await?)
     }
@@ -116,7 +116,7 @@ impl Communities for SqliteStore {
         let away = find_blocked(&mut tx, &self.keys, namespace, people).await?;
         let decisions: Vec<HandDecision> = decisions.iter().filter(|of| !away.contains(&of.account)).cloned().collect();
         let given = communities::encode_hand_decisions(&decisions);
-        write(&mut *tx, statement!("communities/by_hand.lite", namespace, given, at, clean(who), clean(why))).await?;
+        write(&mut *tx, statement!("communities/save_hand_decisions.lite", namespace, given, at, clean(who), clean(why))).await?;
         Ok(tx.commit().await?)
     }
 
@@ -179,7 +179,7 @@ impl Communities for SqliteStore {
     }
 
     async fn past_sizes(&self, namespace: &str, since: Millis, limit: u32) -> Result<Vec<CommunitySize>> {
-        read(self.readers(), statement!("communities/growth", namespace, since, limit)).await
+        read(self.readers(), statement!("communities/past_sizes", namespace, since, limit)).await
     }
 
     async fn community_account(&self, namespace: &str, account: &str) -> Result<Option<CommunityAccount>> {

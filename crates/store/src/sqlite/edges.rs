@@ -131,7 +131,7 @@ impl SqliteStore {
         loop {
             let mut tx = self.begin().await?;
             let statement =
-                statement!("edges/forget_some.lite", &followers, &friends, account, edges::FORGOTTEN_AT_ONCE);
+                statement!("edges/remove_edge_portion.lite", &followers, &friends, account, edges::FORGOTTEN_AT_ONCE);
             let gone = write(&mut *tx, statement).await?;
             tx.commit().await?;
             forgotten += gone;
@@ -278,7 +278,7 @@ impl Edges for SqliteStore {
     async fn accounts_to_forget(&self, network: &str, limit: u32) -> Result<Vec<String>> {
         let [followers, friends, profiles] =
             [edges::KINDS[0], edges::KINDS[1], edges::PROFILES].map(|kind| edges::namespace(kind, network));
-        let statement = statement!("edges/forgotten.lite", network, followers, friends, profiles, i64::from(limit));
+        let statement = statement!("edges/accounts_to_forget.lite", network, followers, friends, profiles, i64::from(limit));
         read_column(self.readers(), statement).await
     }
 
@@ -320,7 +320,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_forgotten_are_found_by_their_index() {
-        let plan = plan(sql!("edges/forgotten.lite")).await;
+        let plan = plan(sql!("edges/accounts_to_forget.lite")).await;
         assert!(plan.iter().any(|step| step.contains("INDEX account_forgotten")), "{plan:?}");
     }
 

@@ -67,7 +67,7 @@ impl FollowList for SqliteStore {
         let kept = accounts.iter().filter(|(account, _)| !away.contains(account.as_str()));
         let mut given: Vec<_> = kept.map(|(account, part)| (clean(account), *part)).collect();
         let ids = serde_json::json!(given.iter().map(|(account, _)| account).collect::<Vec<_>>()).to_string();
-        let statement = statement!("followed/mark.lite", namespace, community, ids, json(all.iter()));
+        let statement = statement!("followed/mark_for_community.lite", namespace, community, ids, json(all.iter()));
         let ours: Vec<String> = read_column(&mut *tx, statement).await?;
         let marked: HashSet<&str> = ours.iter().map(String::as_str).collect();
         given.retain(|(account, _)| marked.contains(&**account));
@@ -86,7 +86,7 @@ impl FollowList for SqliteStore {
         all: &[String],
     ) -> Result<()> {
         let mut tx = self.begin().await?;
-        let statement = statement!("followed/marked_alone.lite", community, json(accounts.iter()), json(all.iter()));
+        let statement = statement!("followed/marked_only_by_community.lite", community, json(accounts.iter()), json(all.iter()));
         let alone: Vec<String> = read_column(&mut *tx, statement).await?;
         leave(&mut tx, namespace, at, &alone).await?;
         Ok(tx.commit().await?)

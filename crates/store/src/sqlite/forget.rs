@@ -100,7 +100,6 @@ pub(super) async fn retain_unblocked_with_key<'a>(
         // A medium does not name its owner, and a removed one may have been a forgotten person's. So only
         // `record_media` creates rows.
         let ids = json(rows.iter().map(|row| row.id.as_ref().into()));
-
         let known: Vec<String> = read_column(&mut *connection, statement!("posts/known.lite", namespace, ids)).await?;
         let known: HashSet<String> = known.into_iter().collect();
         rows.retain(|row| known.contains(&*row.id));
@@ -155,8 +154,8 @@ async fn remove_authored(connection: &mut SqliteConnection, posts: &ItemSet) -> 
 async fn remove_appearances(connection: &mut SqliteConnection, posts: &ItemSet) -> Result<u64> {
     let Some(prefix) = communities_prefix(&posts.namespace) else { return Ok(0) };
     let ids = json(posts.ids.iter().map(|id| clean(id)));
-    let found = write(&mut *connection, statement!("forget/remove_found.lite", &prefix, &ids)).await?;
-    write(connection, statement!("forget/clear_shown.lite", &prefix, &ids)).await?;
+    let found = write(&mut *connection, statement!("forget/remove_search_appearances.lite", &prefix, &ids)).await?;
+    write(connection, statement!("forget/clear_posts_of_appearances.lite", &prefix, &ids)).await?;
     Ok(found)
 }
 
@@ -401,7 +400,7 @@ mod tests {
             let plan = plan(&mut connection, remove).await;
             assert!(plan[0].contains(key), "{table}: {plan:?}");
         }
-        for sql in [sql!("forget/remove_found.lite"), sql!("forget/clear_shown.lite")] {
+        for sql in [sql!("forget/remove_search_appearances.lite"), sql!("forget/clear_posts_of_appearances.lite")] {
             let plan = plan(&mut connection, sql).await;
             assert!(plan[0].contains("community_appearance_by_post (post=?)"), "{plan:?}");
         }

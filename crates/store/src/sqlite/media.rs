@@ -64,7 +64,7 @@ impl MediaStore for SqliteStore {
     }
 
     async fn media_bytes(&self) -> Result<i64> {
-        read_value(self.readers(), statement!("media/bytes")).await
+        read_value(self.readers(), statement!("media/total_file_bytes")).await
     }
 
     async fn unused_media(
@@ -87,9 +87,9 @@ impl MediaStore for SqliteStore {
 
     async fn reserve_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<FileReservation> {
         let mut tx = self.begin().await?;
-        let used: i64 = read_value(&mut *tx, statement!("media/bytes")).await?;
+        let used: i64 = read_value(&mut *tx, statement!("media/total_file_bytes")).await?;
         let known: Option<Option<Millis>> =
-            read_first_value(&mut *tx, statement!("media/removing.lite", sha256)).await?;
+            read_first_value(&mut *tx, statement!("media/removal_started_at.lite", sha256)).await?;
         let room = match known {
             Some(Some(removing)) if removing >= at - media::REMOVAL_MS => {
                 return Ok(FileReservation { taken: ReservationOutcome::Busy, used });

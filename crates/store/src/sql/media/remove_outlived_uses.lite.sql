@@ -4,4 +4,3 @@ WHERE tweet IN (SELECT key FROM tweet WHERE namespace = $1 AND id IN (SELECT val
     AND first_at < $3
     AND NOT EXISTS (SELECT 1 FROM tweet AS of
         WHERE of.namespace = $2 AND of.id = post AND NOT (of.misses > 0 AND of.lookups > of.misses AND of.raw IS NULL))
-        
