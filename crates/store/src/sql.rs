@@ -45,7 +45,8 @@ mod tests {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let (statements, code): (Vec<PathBuf>, Vec<PathBuf>) =
             files(&source).into_iter().partition(|file| file.starts_with(source.join("sql")));
-        let code: String = code.iter().filter(|file| file.extension().is_some_and(|end| end == "rs")).map(read).collect();
+        let code: String =
+            code.iter().filter(|file| file.extension().is_some_and(|end| end == "rs")).map(read).collect();
         assert!(statements.len() > 250, "{}", statements.len());
         for file in &statements {
             let name = file.strip_prefix(source.join("sql")).unwrap().to_str().unwrap().strip_suffix(".sql").unwrap();

@@ -393,7 +393,11 @@ impl Lifecycle for SqliteStore {
         };
         let new = went(sql!("posts/add_way_of_new.lite")).bind(last).execute(&mut *tx).await?.rows_affected();
         if new < rows.len() as u64 {
-            went(sql!("posts/add_way_of_existing.lite")).bind(namespace).bind(encode_row_ids(&rows)).execute(&mut *tx).await?;
+            went(sql!("posts/add_way_of_existing.lite"))
+                .bind(namespace)
+                .bind(encode_row_ids(&rows))
+                .execute(&mut *tx)
+                .await?;
         }
         if let Some(counted) = counted {
             write(&mut *tx, statement!("posts/write_counts.lite", namespace, counted)).await?;

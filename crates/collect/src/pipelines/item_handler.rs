@@ -179,7 +179,12 @@ impl<W: ItemWork> ItemHandler<W> {
             lives.extend(outcome.life);
             handled.tally.extend(outcome.tally);
             // An item without a service is an outage, even if others have an answer.
-            if !matches!((&handled.outlook, &outcome.outlook), (Outlook::Outage(_), Outlook::Fine)) {
+            let keeps = match &handled.outlook {
+                Outlook::Stop(_) => true,
+                Outlook::Outage(_) => matches!(outcome.outlook, Outlook::Fine | Outlook::Unchanged),
+                Outlook::Fine | Outlook::Unchanged => false,
+            };
+            if !keeps {
                 handled.outlook = outcome.outlook;
             }
         }

@@ -37,7 +37,9 @@ impl Communities for PostgresStore {
         }
         if has_found && !searches.is_empty() {
             let searches = communities::encode_ids(searches);
-            let find = || with(sql!("communities/record_search_results.pg"), &found).bind(posts).bind(&searches).bind(people());
+            let find = || {
+                with(sql!("communities/record_search_results.pg"), &found).bind(posts).bind(&searches).bind(people())
+            };
             self.write(find).await?;
             self.write(|| with(sql!("communities/add_appeared_accounts.pg"), &found).bind(people())).await?;
         }
@@ -55,7 +57,8 @@ impl Communities for PostgresStore {
         let (least, limit) = (i64::from(growth.appearances), i64::from(limit));
         let mut accounts = self.read_column(|| statement!("communities/admissible", namespace, least, limit)).await?;
         if !accounts.is_empty() {
-            let room = self.read_one(|| statement!("communities/admission_counts", namespace, at - communities::DAY)).await?;
+            let room =
+                self.read_one(|| statement!("communities/admission_counts", namespace, at - communities::DAY)).await?;
             accounts.truncate(communities::remaining_admissions(growth, room));
         }
         Ok(accounts)
@@ -99,8 +102,10 @@ impl Communities for PostgresStore {
     ) -> Result<()> {
         let given = communities::encode_hand_decisions(decisions);
         let people = || self.account_pseudonyms(namespace, decisions.iter().map(|of| &*of.account));
-        self.write(|| statement!("communities/save_hand_decisions.pg", namespace, &given, at, clean(who), clean(why), people()))
-            .await
+        self.write(|| {
+            statement!("communities/save_hand_decisions.pg", namespace, &given, at, clean(who), clean(why), people())
+        })
+        .await
     }
 
     async fn set_mark(&self, namespace: &str, accounts: &[String], mark: FollowMark) -> Result<()> {

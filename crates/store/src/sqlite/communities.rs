@@ -37,8 +37,14 @@ impl Communities for SqliteStore {
         let (found, appeared) = (communities::encode_posts(&found), communities::encode_appearances(&appeared));
         write(&mut *tx, statement!("communities/record_appearances.lite", namespace, &appeared, at)).await?;
         if !searches.is_empty() {
-            let statement =
-                statement!("communities/record_search_results.lite", namespace, &found, at, posts, communities::encode_ids(searches));
+            let statement = statement!(
+                "communities/record_search_results.lite",
+                namespace,
+                &found,
+                at,
+                posts,
+                communities::encode_ids(searches)
+            );
             write(&mut *tx, statement).await?;
             write(&mut *tx, statement!("communities/add_appeared_accounts.lite", namespace, &found, at)).await?;
         }
@@ -64,7 +70,8 @@ impl Communities for SqliteStore {
         if !accounts.is_empty() {
             accounts.truncate(communities::remaining_admissions(
                 growth,
-                read_one(self.readers(), statement!("communities/admission_counts", namespace, at - communities::DAY)).await?,
+                read_one(self.readers(), statement!("communities/admission_counts", namespace, at - communities::DAY))
+                    .await?,
             ));
         }
         Ok(accounts)
@@ -116,7 +123,11 @@ impl Communities for SqliteStore {
         let away = find_blocked(&mut tx, &self.keys, namespace, people).await?;
         let decisions: Vec<HandDecision> = decisions.iter().filter(|of| !away.contains(&of.account)).cloned().collect();
         let given = communities::encode_hand_decisions(&decisions);
-        write(&mut *tx, statement!("communities/save_hand_decisions.lite", namespace, given, at, clean(who), clean(why))).await?;
+        write(
+            &mut *tx,
+            statement!("communities/save_hand_decisions.lite", namespace, given, at, clean(who), clean(why)),
+        )
+        .await?;
         Ok(tx.commit().await?)
     }
 

@@ -278,7 +278,8 @@ impl Edges for SqliteStore {
     async fn accounts_to_forget(&self, network: &str, limit: u32) -> Result<Vec<String>> {
         let [followers, friends, profiles] =
             [edges::KINDS[0], edges::KINDS[1], edges::PROFILES].map(|kind| edges::namespace(kind, network));
-        let statement = statement!("edges/accounts_to_forget.lite", network, followers, friends, profiles, i64::from(limit));
+        let statement =
+            statement!("edges/accounts_to_forget.lite", network, followers, friends, profiles, i64::from(limit));
         read_column(self.readers(), statement).await
     }
 

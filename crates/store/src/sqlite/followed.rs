@@ -86,7 +86,8 @@ impl FollowList for SqliteStore {
         all: &[String],
     ) -> Result<()> {
         let mut tx = self.begin().await?;
-        let statement = statement!("followed/marked_only_by_community.lite", community, json(accounts.iter()), json(all.iter()));
+        let statement =
+            statement!("followed/marked_only_by_community.lite", community, json(accounts.iter()), json(all.iter()));
         let alone: Vec<String> = read_column(&mut *tx, statement).await?;
         leave(&mut tx, namespace, at, &alone).await?;
         Ok(tx.commit().await?)

@@ -194,8 +194,9 @@ impl Reader {
             failpoint::point("before_commit");
             let has_new_posts = handed > 0;
             let (notes, followed_at) = (notes.as_deref(), saved.followed_at);
-            let read =
-                SavedPage { at: now, position: &text, is_start: false, gaps: &gaps, has_new_posts, notes, followed_at };
+            // An empty first page replaces no start of another process.
+            let is_start = is_first && ids.is_empty();
+            let read = SavedPage { at: now, position: &text, is_start, gaps: &gaps, has_new_posts, notes, followed_at };
             if !self.run_with_timeout(self.positions.save_page(&self.namespace, name, &read)).await? {
                 return Ok(None);
             }
