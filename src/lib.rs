@@ -18,8 +18,9 @@
 //!   the demo; [`ops`] — page, metrics, probes, reports; `data` — export, forget, prune, dead items, training
 //! - `crates/collect`: [`pipelines`] — the kinds of work: schedules, and the effects of answers.
 //!   [`pipelines::registry`] has a line per kind. [`pipelines::refresh`] is the machine for batches (request, judge, save,
-//!   promote); lists, visits, media and communities share one for single items. [`ingest`] — the ways in: library call,
-//!   files, HTTP, the `incoming` set; rebuild and refresh. [`config`] — settings and their changes
+//!   promote); lists, visits, media and communities share another, which takes one item per claim with a quota and a
+//!   batch without. [`ingest`] — the ways in: library call, files, HTTP, the `incoming` set; rebuild and refresh.
+//!   [`config`] — settings and their changes
 //! - `crates/locate`: [`locate`] — languages of posts, countries of profiles; pure
 //! - `crates/store`: [`store`] — the state of each item and the history of its counts; PostgreSQL or SQLite
 //! - `crates/simulator`: [`simulator`] — a faithful fake API, a folder per network

@@ -1,6 +1,6 @@
 //! The harness of every role: serves HTTP, opens the services, follows the settings, works, and stops.
 //!
-//! `updater` and `poll` run one worker per provider: [`Role::work`]. `starter` and `ops` answer requests:
+//! `updater` and `poll` run one worker per pipeline: [`Role::work`]. `starter` and `ops` answer requests:
 //! [`Role::answer`]. A role itself defines only its checks, its parts and its routes.
 
 use std::net::SocketAddr;

@@ -122,7 +122,7 @@ pub async fn open_updater(
         PipelineHandler::Metered(handler) => {
             (HandlerKind::Metered(handler.clone(), credentials.clone()), handler.endpoint())
         }
-        PipelineHandler::Free(handler) => (HandlerKind::Unmetered(handler), capabilities.endpoint),
+        PipelineHandler::Unmetered(handler) => (HandlerKind::Unmetered(handler), capabilities.endpoint),
     };
     credentials.warn_of_parked(endpoint).await;
     let batch_limit = capabilities.batch_limit;

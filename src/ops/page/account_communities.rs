@@ -57,8 +57,8 @@ impl Page {
     ) -> Result<Vec<CommunityRecord>, StoreError> {
         let own = self.whole.queue.namespace();
         let provider = PipelineId::parse(own).map(|id| id.provider);
-        let communities_shown = self.routes.all.iter().filter(|of| of.content == ItemContent::Members);
-        let own = (self.content() == ItemContent::Members).then_some(own);
+        let communities_shown = self.routes.all.iter().filter(|of| of.content == ItemContent::CommunityAccounts);
+        let own = (self.content() == ItemContent::CommunityAccounts).then_some(own);
         let all = communities_shown.map(|of| of.name.as_str()).chain(own);
         let is_near = |namespace: &&str| PipelineId::parse(namespace).map(|id| id.provider) == provider;
         let mut namespaces: Vec<&str> = all.filter(is_near).collect();

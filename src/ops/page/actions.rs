@@ -188,7 +188,7 @@ impl Page {
 
     async fn decide(&self, form: &ActionForm, reason: &str) -> Result<String, Refusal> {
         let wrong = |why: &dyn Display| (StatusCode::BAD_REQUEST, format!("Nothing was changed: {why}."));
-        if self.content() != ItemContent::Members {
+        if self.content() != ItemContent::CommunityAccounts {
             return Err(wrong(&"this pipeline is no community"));
         }
         let id = PostId::parse(&form.id).map_err(|why| wrong(&why))?.to_string();

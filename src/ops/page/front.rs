@@ -146,7 +146,7 @@ impl Page {
             if self.content() == ItemContent::Media {
                 add("media", self.media.section(self.archive.store(), self.whole.queue.namespace()).await);
             }
-            if self.content() == ItemContent::Members {
+            if self.content() == ItemContent::CommunityAccounts {
                 add("community", self.community_section().await);
             }
             if self.holds_lists() {

@@ -103,7 +103,7 @@ pub(super) async fn show_page(
                 true => Some(page.load_crawls(id.as_str()).await),
                 false => None,
             };
-            let communities = match page.content() == ItemContent::Members {
+            let communities = match page.content() == ItemContent::CommunityAccounts {
                 true => Some(page.load_communities(id.as_str()).await),
                 false => None,
             };
@@ -262,6 +262,7 @@ impl PostDetails {
         let bound = match explained.bound {
             Some(Bound::Shortest) => "minimum for its age; at least ",
             Some(Bound::Longest) => "maximum for its age; at most ",
+            Some(Bound::Unchecked) => "limited by store.longest_unchecked; ",
             None => "",
         };
         let (busy, unseen) = (format_number(explained.multiplier), format_number(explained.unseen.round()));

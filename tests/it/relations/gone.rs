@@ -18,7 +18,7 @@ use twitter_updater::model::relation::{ListKind, PartialReason};
 use twitter_updater::pipelines::blame::Evidence;
 use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::refresh::UnavailableSettings;
-use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListReader, UnansweredLists};
+use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListWork, UnansweredLists};
 use twitter_updater::pipelines::relations::member_collector::MemberCollector;
 use twitter_updater::pipelines::relations::removal::Removal;
 use twitter_updater::pipelines::relations::schedule::VisitSchedule;
@@ -114,7 +114,7 @@ pub struct World {
     queue: Arc<EmbeddedQueue>,
     pub store: Arc<SqliteStore>,
     credentials: Arc<Credentials>,
-    pub reader: ItemHandler<ListReader>,
+    pub reader: ItemHandler<ListWork>,
     claims: AtomicU32,
     _folder: tempfile::TempDir,
 }
@@ -131,7 +131,7 @@ impl World {
         let credentials = Arc::new(Credentials::new(vec![nobody], Arc::new(ledger), Pacing::Greedy, PATIENCE));
         let network = Arc::<Network>::default();
         let visits = VisitSchedule { order: VisitOrder::Tiers, revisit: Duration::from_secs(86_400) };
-        let reader = ListReader {
+        let reader = ListWork {
             metrics: Arc::default(),
             items: PipelineStore {
                 namespace: LISTS.to_owned(),

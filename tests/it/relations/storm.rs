@@ -23,7 +23,7 @@ use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::kind::{Intake, PipelineKind};
 use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver};
 use twitter_updater::pipelines::relations::Lists;
-use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListReader, UnansweredLists};
+use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListWork, UnansweredLists};
 use twitter_updater::pipelines::relations::member_collector::MemberCollector;
 use twitter_updater::pipelines::relations::owner_receiver::OwnerReceiver;
 use twitter_updater::pipelines::relations::schedule::VisitSchedule;
@@ -130,7 +130,7 @@ fn world() -> World {
     let credentials = Arc::new(Credentials::new(credentials, ledger, Pacing::Auto, updater.lease));
     let worker = |number| {
         let relations = &settings.relations;
-        let reader = ListReader {
+        let reader = ListWork {
             metrics: Arc::default(),
             items: PipelineStore::new(LISTS.to_owned(), store.clone(), updater),
             side: ListKind::Followers,

@@ -239,7 +239,7 @@ async fn a_repository_that_is_not_there_delays_no_other_list() {
     until_true("the absent one is hidden", WITHIN, async || ends(absent).await.iter().any(|end| end == "hidden")).await;
     let logged = std::fs::read_to_string(&log).unwrap();
     assert_eq!(updater.terminate().code(), Some(0), "{logged}");
-    assert!(!logged.contains("the API refuses all lists"), "{logged}");
+    assert!(!logged.contains("list reads with this credential pause"), "{logged}");
 }
 
 /// Posts dated in the years 0, 1 and 1965, which the AppView repeats as the time at which it saw them.

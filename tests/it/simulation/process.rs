@@ -24,11 +24,11 @@ use twitter_updater::pipelines::posts::PostJudge;
 use twitter_updater::pipelines::profiles::ProfileJudge;
 use twitter_updater::pipelines::refresh::mass_miss_alert::MassMissAlert;
 use twitter_updater::pipelines::refresh::{FailureTracker, Judge, Refresher};
-use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListReader, UnansweredLists};
+use twitter_updater::pipelines::relations::handler::{CrawlBounds, ListWork, UnansweredLists};
 use twitter_updater::pipelines::relations::member_collector::MemberCollector;
 use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
-use twitter_updater::pipelines::visits::handler::Visitor;
+use twitter_updater::pipelines::visits::handler::VisitWork;
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::relations::Relations;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
@@ -160,7 +160,7 @@ impl Parts<'_> {
 impl Parts<'_> {
     /// Crawls are complete, or end at known members, by turns.
     fn list_reader(self, relations: Arc<dyn Relations>, edges: Arc<dyn Edges>) -> Arc<dyn Handler> {
-        let reader = ListReader {
+        let reader = ListWork {
             metrics: Arc::default(),
             items: self.items(),
             side: ListKind::Followers,
@@ -208,7 +208,7 @@ impl Parts<'_> {
             polls: Arc::default(),
             shared_state: SharedState::new([NAMESPACE.to_owned()]),
         };
-        let visitor = Visitor {
+        let visitor = VisitWork {
             items,
             part: 0,
             reader,

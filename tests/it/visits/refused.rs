@@ -21,7 +21,7 @@ use twitter_updater::pipelines::item_handler::ItemHandler;
 use twitter_updater::pipelines::refresh::{Arrival, Mention, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
-use twitter_updater::pipelines::visits::handler::{AccountTimelineBuilder, Visitor};
+use twitter_updater::pipelines::visits::handler::{AccountTimelineBuilder, VisitWork};
 use twitter_updater::pipelines::visits::post_count_receiver::PostCountReceiver;
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::registry::source_kinds;
@@ -101,7 +101,7 @@ impl World {
         Starter::new(self.posts.clone(), Some(self.store.clone()), ages, date_of, parse_ingested)
     }
 
-    fn visitor(&self) -> ItemHandler<Visitor> {
+    fn visitor(&self) -> ItemHandler<VisitWork> {
         let provider = Provider::Mastodon("social".to_owned());
         let http = HttpClient::new(&HttpOptions::default()).unwrap();
         let build = (source_kinds(&provider).open)(http, &self.instance.base_url(), Fields::default()).unwrap();
@@ -123,7 +123,7 @@ impl World {
         };
         let (namespace, save_timeout) = (VISITS.to_owned(), Duration::from_secs(2));
         let items = PipelineStore { namespace, store: self.store.clone(), save_timeout, max_deliveries: 3 };
-        let visitor = Visitor {
+        let visitor = VisitWork {
             items,
             part: 0,
             reader,

@@ -25,7 +25,7 @@ use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::pipelines::timelines::counters::PollCounters;
 use twitter_updater::pipelines::timelines::reader::{Reader, SharedState};
 use twitter_updater::pipelines::visits::AccountVisits;
-use twitter_updater::pipelines::visits::handler::{AccountTimelineBuilder, Visitor};
+use twitter_updater::pipelines::visits::handler::{AccountTimelineBuilder, VisitWork};
 use twitter_updater::pipelines::visits::summary::VisitSummary;
 use twitter_updater::providers::lookup::LookupError;
 use twitter_updater::providers::since::{IdLayout, Reading};
@@ -113,7 +113,7 @@ impl World {
         self.timeline.0.lock().unwrap().extend(ids);
     }
 
-    fn visitor(&self, pages: u32) -> ItemHandler<Visitor> {
+    fn visitor(&self, pages: u32) -> ItemHandler<VisitWork> {
         let (timeline, settings) = (self.timeline.clone(), &self.settings);
         let build = move |_: &Provider, _: &SourceKeys, _: Duration| {
             Ok(Source { timeline: Arc::new(timeline.clone()), query: Some(ACCOUNT.to_owned()) })
@@ -138,7 +138,7 @@ impl World {
         };
         let schedule: Arc<dyn Schedules> =
             Reloadable::new(Visits::new(Options::default(), Arc::new(Coefficients::embedded().unwrap()))).into();
-        let visitor = Visitor {
+        let visitor = VisitWork {
             items: PipelineStore::new(VISITS.to_owned(), self.store.clone(), &settings.updater),
             part: 0,
             reader,

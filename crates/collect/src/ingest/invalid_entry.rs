@@ -9,7 +9,7 @@ pub enum InvalidEntry {
     /// Not readable: a binary file, another encoding, a truncated or a too long entry.
     #[error("{0}")]
     Unreadable(&'static str),
-    /// Neither a post nor an account, or the other of the two.
+    /// Input of another kind than expected; the text names it.
     #[error("{0}")]
     OtherKind(Cow<'static, str>),
     /// A row of a table without a usable id.
@@ -36,7 +36,7 @@ pub enum InvalidEntry {
     NoDate,
     #[error("{0}")]
     BadDate(&'static str),
-    #[error("no answer")]
+    #[error("the starter returned no result for this entry")]
     NoAnswer,
 }
 

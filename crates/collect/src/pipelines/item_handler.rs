@@ -25,7 +25,7 @@ use store::{Finding, Life, Observation, StoreError};
 pub struct ItemOutcome<R = ()> {
     /// `None`: the item is released, uncounted. A dead item is marked dead in the store first.
     pub verdict: Option<Verdict>,
-    /// Row of the work's own.
+    /// Row of the kind's own table.
     pub row: Option<R>,
     /// Saved before the verdict. `None`: the stored life stays as it is.
     pub life: Option<Life>,

@@ -40,7 +40,7 @@ use store::export::{self, Table};
 pub trait PipelineKind: Presentation + Send + Sync + Debug {
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig>;
 
-    /// Number of ids per call, and the endpoint whose quota it uses. A kind that charges nothing opens [`PipelineHandler::Free`].
+    /// Number of ids per call, and the endpoint whose quota it uses. A kind whose calls use no quota opens [`PipelineHandler::Unmetered`].
     fn capabilities(&self, pipeline: &PipelineId) -> Capabilities;
 
     fn schedule(&self, pipeline: &PipelineId, settings: &Settings) -> Arc<dyn Schedule>;
@@ -88,14 +88,14 @@ impl Intake {
     }
 }
 
-/// Terms of a kind's items under the settings.
+/// Lease, confirmation of misses and sources of ids of a kind, by the settings.
 #[derive(Debug, Clone)]
 pub struct ItemTerms {
     pub lease: Duration,
     pub unavailable: UnavailableSettings,
     /// True if its lookups notice deletions: then `store.longest_unchecked` limits the time between two of them.
     pub notices_deletions: bool,
-    /// Kinds whose judges [name](Judge::fan_out) its ids, as words of [`PipelineId::word`]; of the same provider.
+    /// Kinds of the same provider that name ids of this one, as words of [`PipelineId::word`].
     pub named_by: Vec<&'static str>,
 }
 
@@ -147,7 +147,7 @@ pub struct OpenContext {
     pub queue: Arc<dyn Queue>,
     pub worker: String,
     pub database: Database,
-    /// Pipelines whose ids its judge may name.
+    /// Pipelines that receive ids from this one.
     pub fan_out: Vec<FanOutTarget>,
     /// Credentials of its provider; empty if it is not metered.
     pub credentials: Arc<Credentials>,
@@ -161,10 +161,10 @@ pub struct OpenContext {
 
 pub enum PipelineHandler {
     Metered(Arc<dyn Handler>),
-    Free(Arc<dyn UnmeteredHandler>),
+    Unmetered(Arc<dyn UnmeteredHandler>),
 }
 
-/// A handler, and its capabilities as learned from the API.
+/// A handler and its capabilities. A Mastodon instance may state its own batch limit.
 pub struct OpenPipeline {
     pub work: PipelineHandler,
     pub capabilities: Capabilities,
@@ -214,7 +214,7 @@ impl RegisteredPipeline {
         self.capabilities().is_metered()
     }
 
-    /// Schedule of its kind, limited by `store.longest_unchecked`.
+    /// Schedule of its kind, limited by `store.longest_unchecked` if the kind notices deletions and `store.on_deleted` is not `keep`.
     #[must_use]
     pub fn schedule(&self, settings: &Settings) -> Arc<dyn Schedule> {
         let schedule = self.kind.schedule(&self.id, settings);

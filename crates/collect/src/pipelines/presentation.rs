@@ -44,7 +44,7 @@ pub enum ItemContent {
     /// Timelines of followed accounts.
     Timelines,
     /// Accounts of a community.
-    Members,
+    CommunityAccounts,
     #[default]
     Other,
 }
@@ -65,9 +65,9 @@ impl ItemWords {
         Self::new(ItemContent::Accounts, "account", "accounts", "accounts.active, idle and frozen");
     pub const MEDIA: Self = Self::new(ItemContent::Media, "media file", "media files", "media.retry");
     pub const LISTS: Self = Self::new(ItemContent::Lists, "list", "lists", "relations.revisit");
-    pub const FOLLOWED: Self = Self::new(ItemContent::Timelines, "timeline", "timelines", "visits.every");
-    pub const BELONGING: Self =
-        Self::new(ItemContent::Members, "account", "accounts of a community", "communities.NAME.judge_again");
+    pub const TIMELINES: Self = Self::new(ItemContent::Timelines, "timeline", "timelines", "visits.every");
+    pub const COMMUNITY_ACCOUNTS: Self =
+        Self::new(ItemContent::CommunityAccounts, "account", "accounts of a community", "communities.NAME.judge_again");
     pub const ITEMS: Self = Self::new(ItemContent::Other, "item", "items", "the schedule");
 
     #[must_use]

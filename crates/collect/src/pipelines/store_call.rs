@@ -56,8 +56,8 @@ pub async fn mark_dead(
     Ok(Verdict::MarkDead { reason })
 }
 
-/// Reason to mark a job dead that ended its process each time it was alone in it.
+/// Reason to mark a job dead that failed each time it was alone.
 #[must_use]
 pub fn repeated_crash_reason(job: &Job) -> String {
-    format!("its process ended {} times while it was alone in it", job.failures)
+    format!("it failed {} times while it was alone: its process ended, or the API refused it", job.failures)
 }

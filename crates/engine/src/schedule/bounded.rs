@@ -100,7 +100,7 @@ impl Budgeted for BoundedSchedule {
 
     fn explain(&self, item: &ScheduledItem<'_>, interval: Millis, now: Millis) -> Option<IntervalExplanation> {
         let explained = self.schedule.budget()?.explain(item, interval, now)?;
-        let bound = explained.bound.or(self.reaches_bound(interval).then_some(Bound::Longest));
+        let bound = explained.bound.or(self.reaches_bound(interval).then_some(Bound::Unchecked));
         Some(IntervalExplanation { bound, ..explained })
     }
 }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(bounded.lane_for_interval(DAY), Some(lane));
         assert_eq!(bounded.lane_for_interval(HOUR), free.lane_for_interval(HOUR));
         assert_eq!(bounded.longest_interval(&quiet(), now), Some(DAY));
-        assert_eq!(bounded.explain(&quiet(), DAY, now).unwrap().bound, Some(Bound::Longest));
+        assert_eq!(bounded.explain(&quiet(), DAY, now).unwrap().bound, Some(Bound::Unchecked));
         let corrected = bounded.with_correction(Normaliser { price: 1e6, level: 1.0 });
         assert_eq!(corrected.next(&quiet(), now).unwrap().1, DAY, "no price is higher than the bound");
     }

@@ -51,6 +51,8 @@ pub enum Bound {
     Shortest,
     /// Longest interval at that age: the item is at most that busy.
     Longest,
+    /// Longest time since the last check: the item may wait longer by its estimate.
+    Unchecked,
 }
 
 /// Source of the number of calls.
@@ -60,11 +62,11 @@ pub enum Spend {
     /// As many calls as the age table would make.
     #[default]
     Demand,
-    /// The whole quota, if that is more.
+    /// 97 % of the quota, if that is more than the demand, up to [`QuotaUse::max_share`].
     Quota,
 }
 
-/// Use of quota that the demand leaves idle.
+/// Limits for calls beyond the demand.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuotaUse {
     /// Maximum calls, as a multiple of the budget's; at least 1.
@@ -73,7 +75,7 @@ pub struct QuotaUse {
     pub max_earliness: f64,
 }
 
-/// None.
+/// Uses no idle quota.
 impl Default for QuotaUse {
     fn default() -> Self {
         Self { max_share: 1.0, max_earliness: 0.0 }

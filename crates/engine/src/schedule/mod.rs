@@ -58,7 +58,8 @@ pub trait Schedule: Send + Sync + Debug {
         self.next(item, now)
     }
 
-    /// Lane for an earlier interval, ms, of an item that the queue lost. `None`: use the lane of [`next`](Self::next).
+    /// Lane for an interval, ms, that was decided without [`next`](Self::next): of an item that the queue lost, or of a retry. `None`:
+    /// use the lane of [`next`](Self::next).
     fn lane_for_interval(&self, _interval: Millis) -> Option<Lane> {
         None
     }

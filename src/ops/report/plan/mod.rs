@@ -1,7 +1,7 @@
 //! Calls, time, storage and money for a number of posts per day, of accounts, or of lists. Pure.
 //!
-//! Each kind of items states its demand ([`Plan`], [`AccountsPlan`], [`ListsPlan`]). [`NetworkPlan`] compares the demand
-//! with the calls of credentials, and [`ReadCost`] with the budget of reads.
+//! [`Plan`] compares the demand of posts with one network. [`AccountsPlan`] and [`ListsPlan`] compare theirs with each
+//! network by [`NetworkPlan`]. [`ReadCost`] compares a demand with the budget of reads.
 
 mod accounts;
 mod adaptive;

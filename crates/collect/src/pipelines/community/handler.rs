@@ -23,13 +23,13 @@ use networks::model::post::ItemState;
 use store::{AccountFacts, Communities, Finding, NetworkPipelines};
 
 /// Wait of an account for its profile or posts. Arriving evidence makes it due earlier.
-const EVIDENCE_MS: Millis = 3_600_000;
-/// Longest time that visits to an unfollowed account and lookups of its posts may still run.
-const UNDER_WAY_MS: Millis = 3_600_000;
+const EVIDENCE_WAIT_MS: Millis = 3_600_000;
+/// Wait of an account whose posts were dropped: visits and lookups in progress may store some again.
+const DROPPED_RECHECK_MS: Millis = 3_600_000;
 /// Wait of accounts while their community is off.
-const OFF_MS: Millis = 600_000;
+const DISABLED_WAIT_MS: Millis = 600_000;
 /// Wait for the admission of an account: a killed process may have recorded it without admitting it.
-const ADMISSION_MS: Millis = 60_000;
+const ADMISSION_WAIT_MS: Millis = 60_000;
 
 #[derive(Debug, Clone)]
 pub struct NetworkNamespaces {
@@ -105,7 +105,7 @@ impl UnmeteredWork for JudgementWork {
         let rule = self.live_rule.current();
         let at = batch.answer_time();
         if !rule.settings().on {
-            let due = Some(at.saturating_add(OFF_MS));
+            let due = Some(at.saturating_add(DISABLED_WAIT_MS));
             return Ok(batch.jobs.iter().map(|job| next_judgement(job, at, due)).collect());
         }
         let facts = self.communities.facts(namespace, self.network.neighbours(), &ids, rule.texts_per_account());
@@ -165,9 +165,9 @@ fn wanted_collection((judgement, facts): &(Judgement, AccountFacts)) -> (String,
 fn next_due_at(state: Option<Belonging>, is_dropped: bool, settings: &CommunitySettings, at: Millis) -> Option<Millis> {
     let again = millis(settings.judge_again);
     let delay = match state? {
-        Belonging::Seen => ADMISSION_MS.min(again),
-        Belonging::Candidate => EVIDENCE_MS.min(again),
-        _ if is_dropped => UNDER_WAY_MS.min(again),
+        Belonging::Seen => ADMISSION_WAIT_MS.min(again),
+        Belonging::Candidate => EVIDENCE_WAIT_MS.min(again),
+        _ if is_dropped => DROPPED_RECHECK_MS.min(again),
         _ => again,
     };
     Some(at.saturating_add(delay))

@@ -185,13 +185,13 @@ impl PipelineKind for Communities {
             counters,
         });
         let beside = Some(BackgroundTask::with_state("growth", growth_task, GrowthTask::run, &stop));
-        Ok(OpenPipeline { work: PipelineHandler::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
+        Ok(OpenPipeline { work: PipelineHandler::Unmetered(Arc::new(handler)), capabilities: CAPABILITIES, beside })
     }
 }
 
 impl Presentation for Communities {
     fn words(&self) -> ItemWords {
-        ItemWords::BELONGING
+        ItemWords::COMMUNITY_ACCOUNTS
     }
 
     fn tables(&self) -> &'static [Table] {

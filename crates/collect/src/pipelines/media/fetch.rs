@@ -103,9 +103,9 @@ impl Fetch for Fetcher {
             Err(why) => return FetchOutcome::Refused(why.to_string()),
         };
         let host = host_and_port(&url);
-        // A short wait: media of other hosts wait behind this one.
-        let _place = match tokio::time::timeout(within.min(NO_PERMIT_WAIT), self.hosts.acquire(&host)).await {
-            Ok(Ok(place)) => place,
+        // A short wait: media of other hosts are in this batch.
+        let _permit = match tokio::time::timeout(within.min(NO_PERMIT_WAIT), self.hosts.acquire(&host)).await {
+            Ok(Ok(permit)) => permit,
             Ok(Err(rest)) => return FetchOutcome::Later(rest),
             Err(_) => return FetchOutcome::Later(NO_PERMIT_WAIT),
         };
@@ -470,7 +470,7 @@ fn wrong_type(head: &[u8]) -> FetchOutcome {
     FetchOutcome::Unconfirmed { state: MediaState::Refused, why }
 }
 
-/// The unit of politeness.
+/// Key of the request limit and the pause of a host.
 fn host_and_port(url: &Url) -> String {
     format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default())
 }

@@ -147,7 +147,7 @@ impl PipelineKind for Media {
             metrics,
         });
         let beside = Some(BackgroundTask::with_state("removal", removal, UnusedMediaRemoval::run, &stop));
-        Ok(OpenPipeline { work: PipelineHandler::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
+        Ok(OpenPipeline { work: PipelineHandler::Unmetered(Arc::new(handler)), capabilities: CAPABILITIES, beside })
     }
 }
 

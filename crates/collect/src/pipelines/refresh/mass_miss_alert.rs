@@ -100,7 +100,7 @@ pub fn last_alert(minutes: &[Minute]) -> Option<MassMissAlert> {
         let lately = latest_answers(&answers[..=at], 0);
         let bound = (usual.share() * TIMES_USUAL).clamp(LEAST_SHARE, MOST_SHARE);
         let lasts = last.as_ref().is_some_and(MassMissAlert::lasts);
-        let is_wave = match lasts {
+        let is_alert = match lasts {
             // Without answers, the alert stays as it was.
             true => lately.total() == 0 || lately.share() >= bound / 2.0,
             // In a small system the same number of misses takes more minutes, and their share must be large over all of these.
@@ -113,18 +113,18 @@ pub fn last_alert(minutes: &[Minute]) -> Option<MassMissAlert> {
         };
         match &mut last {
             Some(wave) if lasts => {
-                wave.until_ms = (!is_wave).then_some(minute.at_ms);
-                if is_wave {
+                wave.until_ms = (!is_alert).then_some(minute.at_ms);
+                if is_alert {
                     (wave.missed, wave.found) = (lately.missed, lately.found);
                 }
             }
-            _ if is_wave => {
+            _ if is_alert => {
                 let Answers { missed, found } = lately;
                 last = Some(MassMissAlert { since_ms: minute.at_ms, until_ms: None, missed, found });
             }
             _ => {}
         }
-        if !is_wave {
+        if !is_alert {
             usual = usual.plus(answers[at]);
         }
     }

@@ -7,7 +7,7 @@ use engine::queue::Lane;
 use networks::model::account::Absence;
 
 /// Factor by which the misses of an item must span longer during a mass-miss alert.
-const WAVE_FACTOR: Millis = 6;
+const ALERT_FACTOR: Millis = 6;
 /// Shortest interval of an unavailable item, unless its lane is faster, ms.
 const MIN_INTERVAL: Millis = 60_000;
 /// Minimum distance of two counted misses, as a multiple of [`UnavailableSettings::confirmed_after`]: 2 h for the default of 10 min.
@@ -62,7 +62,7 @@ impl UnavailableSettings {
     /// Span after which an item's misses are confirmed, ms.
     #[must_use]
     pub fn confirmation_span(&self, is_alert: bool) -> Millis {
-        self.confirmed_after.saturating_mul(if is_alert { WAVE_FACTOR } else { 1 })
+        self.confirmed_after.saturating_mul(if is_alert { ALERT_FACTOR } else { 1 })
     }
 
     /// Wait before a second lookup may confirm a miss, ms.

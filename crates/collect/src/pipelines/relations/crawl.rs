@@ -1,6 +1,6 @@
 //! The crawl of a list in the store: opened, continued page by page, ended.
 
-use super::handler::{CrawlBounds, ListReader, RECENT_CRAWLS};
+use super::handler::{CrawlBounds, ListWork, RECENT_CRAWLS};
 use engine::base::clock::Millis;
 use engine::base::failpoint;
 use engine::queue::{Batch, Job};
@@ -12,12 +12,12 @@ use store::{
     Next, StoreError, StoredAccount, Way,
 };
 
-/// Crawls in a row that may end with a stale cursor; each is restarted at once.
-const MAX_RESTARTS: u32 = 3;
+/// Stale crawls in a row after which a list waits for its next visit. Each earlier one is restarted at once.
+const MAX_STALE_CRAWLS: u32 = 3;
 /// Members that a crawl may always miss: a few are a large share of a short list.
 const MISSES_ALWAYS_ALLOWED: u64 = 20;
 
-impl ListReader {
+impl ListWork {
     /// Returns the crawl in progress, or a new one with the owner's profile; `None` if the store blocks the owner.
     pub(super) async fn open_crawl(
         &self,
@@ -128,7 +128,7 @@ impl ListReader {
                 list,
                 owner,
                 missing = ended.withheld,
-                "far more members are missing than usual: none is removed until the next complete crawl confirms it"
+                "more members are missing than relations.shrink allows: they stay until the next complete crawl confirms it"
             ),
             CrawlEnd::Looped => {
                 tracing::warn!(list, owner, "pages bring no new members, or a cursor repeats: the crawl ends early")
@@ -138,7 +138,7 @@ impl ListReader {
         Ok(Some(ended.end))
     }
 
-    /// Ends a crawl whose list has no more pages.
+    /// Ends a crawl without another page: the owner is absent, the API refuses the list, or the cursor is stale.
     pub(super) async fn end_crawl(
         &self,
         owner: &str,
@@ -151,27 +151,27 @@ impl ListReader {
         self.items.run_with_timeout(ending).await.map(drop)
     }
 
-    /// Returns true if a list with a stale cursor may be read again from its first page: its last crawls did not all end so.
+    /// Returns true unless the last [`MAX_STALE_CRAWLS`] crawls all ended with a stale cursor: then this list is at fault, since a
+    /// cursor grows stale without requests.
     pub(super) async fn may_restart(&self, owner: &str) -> Result<bool, Outlook> {
         let list = &self.items.namespace;
+        let crawls = self.crawls(owner, MAX_STALE_CRAWLS).await?;
+        let is_stale = |crawl: &CrawlRecord| crawl.ended.as_deref() == Some("stale");
+        if crawls.len() == MAX_STALE_CRAWLS as usize && crawls.iter().all(is_stale) {
+            tracing::warn!(
+                list,
+                owner,
+                "several crawls in a row ended with a stale cursor: the list waits for its next visit"
+            );
+            return Ok(false);
+        }
         tracing::info!(
             list,
             owner,
             "the API no longer accepts the cursor of a list: the list is read again from its first page"
         );
         self.counters.lists_restarted.add(1);
-        let crawls = self.crawls(owner, MAX_RESTARTS).await?;
-        let is_stale = |crawl: &CrawlRecord| crawl.ended.as_deref() == Some("stale");
-        // A cursor grows stale without requests. If it does each time, this list is at fault.
-        if crawls.len() < MAX_RESTARTS as usize || !crawls.iter().all(is_stale) {
-            return Ok(true);
-        }
-        tracing::warn!(
-            list,
-            owner,
-            "several crawls in a row ended with a stale cursor: the list waits for its next visit"
-        );
-        Ok(false)
+        Ok(true)
     }
 
     async fn owner_profile(&self, owner: &str) -> Result<Option<StoredAccount>, StoreError> {

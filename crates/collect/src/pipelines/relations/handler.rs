@@ -43,7 +43,7 @@ const DEFERRAL_MS: Millis = 5_000;
 const UNANSWERED_PAUSE_MS: (Millis, Millis) = (5_000, 3_600_000);
 /// Crawls that decide the kind and the date of the next one.
 pub(super) const RECENT_CRAWLS: u32 = 32;
-/// Delay before a crawl that missed far too many members is repeated, ms: the cause at the network may last.
+/// Longest delay before a crawl that withheld missing members is repeated, ms.
 const WITHHELD_PAUSE_MS: Millis = 3_600_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,7 @@ pub struct CrawlBounds {
     pub page: u32,
 }
 
-pub struct ListReader {
+pub struct ListWork {
     pub items: PipelineStore,
     pub side: ListKind,
     pub relations: Arc<dyn Relations>,
@@ -102,7 +102,7 @@ impl UnansweredLists {
 }
 
 #[async_trait]
-impl ItemWork for ListReader {
+impl ItemWork for ListWork {
     type Row = ();
 
     fn items(&self) -> &PipelineStore {
@@ -111,7 +111,7 @@ impl ItemWork for ListReader {
 }
 
 #[async_trait]
-impl MeteredWork for ListReader {
+impl MeteredWork for ListWork {
     fn endpoint(&self) -> &'static str {
         self.relations.capabilities(self.side).endpoint
     }
@@ -176,7 +176,7 @@ impl MeteredWork for ListReader {
     }
 }
 
-impl ListReader {
+impl ListWork {
     /// The next page, or the first one again. The list keeps its due time, and so its position among the other lists.
     fn continue_at_once(&self, job: &Job) -> ItemOutcome {
         let verdict = Verdict::Reschedule { lane: self.lane_of(job), due: Due::At(job.due) };

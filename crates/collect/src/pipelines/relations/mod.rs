@@ -23,7 +23,7 @@ use anyhow::Result;
 use async_trait::async_trait;
 
 use self::counters::ListCounters;
-use self::handler::{CrawlBounds, ListReader, UnansweredLists};
+use self::handler::{CrawlBounds, ListWork, UnansweredLists};
 use self::member_collector::MemberCollector;
 use self::owner_receiver::OwnerReceiver;
 use self::removal::Removal;
@@ -123,7 +123,7 @@ impl PipelineKind for Lists {
             metrics: metrics.clone(),
         };
         let beside = Removal::task(id.provider.to_string(), edges.clone(), &settings, stop);
-        let handler = ItemHandler(ListReader {
+        let handler = ItemHandler(ListWork {
             items: PipelineStore::new(namespace, store, &settings.updater),
             side: self.0,
             relations,

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use futures::FutureExt;
 
-use super::handler::ListReader;
+use super::handler::ListWork;
 use crate::pipelines::blame::{Blame, Refusal, Testimony, acquire_witness_permit, park_after_witness};
 use crate::pipelines::item_handler::MeteredWork;
 use crate::pipelines::page_call::{self, Reservation};
@@ -19,7 +19,7 @@ use networks::providers::metered::{CallReport, make_metered_call};
 use networks::providers::relations::{Listing, Members, PageRequest, RelationPage};
 use store::CrawlUnderWay;
 
-impl ListReader {
+impl ListWork {
     /// Reserves the reads of a page and requests it; `Err` if no call is allowed now.
     pub(super) async fn request_page(
         &self,
@@ -103,8 +103,10 @@ impl ListReader {
             Ok(permit) => permit,
             Err(none) => return none,
         };
-        let Ok((reservation, permit)) = self.reserve(permit, 1).await else {
-            return Testimony::None("the budget of reads has no room".to_owned());
+        let (reservation, permit) = match self.reserve(permit, 1).await {
+            Ok(reserved) => reserved,
+            Err(Outlook::Outage(why)) => return Testimony::None(why),
+            Err(_) => return Testimony::None("the budget of reads has no room".to_owned()),
         };
         let request = PageRequest { side: self.side, owner: &witness, cursor: None, limit: 1 };
         let call = async |credential: &Credential| self.fetch_page(request, credential).await;
@@ -126,7 +128,7 @@ impl ListReader {
             credential,
             %error,
             pause_ms,
-            "the API refuses all lists: list reads with this credential pause"
+            "the API refuses a list, and no other list shows that the credential works: list reads with this credential pause"
         );
     }
 

@@ -55,7 +55,7 @@ impl AccountTimelineBuilder {
     }
 }
 
-pub struct Visitor {
+pub struct VisitWork {
     pub items: PipelineStore,
     pub part: Part,
     /// Its namespace is the pipeline without the part.
@@ -127,7 +127,7 @@ impl PageObserver for VisitObserver<'_> {
 }
 
 #[async_trait]
-impl ItemWork for Visitor {
+impl ItemWork for VisitWork {
     type Row = ();
 
     const CRASH_OUTLOOK: Outlook = Outlook::Unchanged;
@@ -138,7 +138,7 @@ impl ItemWork for Visitor {
 }
 
 #[async_trait]
-impl MeteredWork for Visitor {
+impl MeteredWork for VisitWork {
     fn endpoint(&self) -> &'static str {
         self.reader.endpoint
     }
@@ -187,13 +187,13 @@ impl MeteredWork for Visitor {
     }
 }
 
-impl Visitor {
+impl VisitWork {
     /// Lane of accounts that are visited again soon. It differs from that of first visits: an endless timeline must not delay them.
     fn soon_lane(&self) -> Lane {
         self.lane_for_delay(clock::millis(self.shortest))
     }
 
-    /// A shorter lane would look like a wrong clock.
+    /// The patience of the lane covers the delay: a due time beyond it would be corrected as one of a wrong clock.
     fn lane_for_delay(&self, delay: Millis) -> Lane {
         self.schedule.current_schedule().lane_for_interval(delay).unwrap_or_else(Lane::first)
     }

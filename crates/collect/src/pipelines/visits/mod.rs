@@ -22,7 +22,7 @@ use anyhow::Result;
 use async_trait::async_trait;
 
 use self::evidence_sender::EvidenceSender;
-use self::handler::{AccountTimelineBuilder, Visitor};
+use self::handler::{AccountTimelineBuilder, VisitWork};
 use self::post_count_receiver::PostCountReceiver;
 use super::apis::open_api;
 use super::item_handler::ItemHandler;
@@ -155,7 +155,7 @@ impl PipelineKind for AccountVisits {
             save_timeout: settings.updater.save_timeout,
             metrics,
         });
-        let handler = ItemHandler(Visitor {
+        let handler = ItemHandler(VisitWork {
             items: PipelineStore::new(namespace, store, &settings.updater),
             part: pipeline_part(&id),
             reader,
@@ -173,7 +173,7 @@ impl PipelineKind for AccountVisits {
 
 impl Presentation for AccountVisits {
     fn words(&self) -> ItemWords {
-        ItemWords::FOLLOWED
+        ItemWords::TIMELINES
     }
 }
 

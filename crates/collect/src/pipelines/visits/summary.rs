@@ -30,6 +30,7 @@ impl VisitSummary {
         let why = match explained.and_then(|explained| explained.bound) {
             Some(Bound::Shortest) => "no account is visited more often",
             Some(Bound::Longest) => "no account is visited more seldom",
+            Some(Bound::Unchecked) => "no account waits longer for a check (store.longest_unchecked)",
             None if explained.is_some() => "by then its expected posts are worth a visit",
             None => "it is its turn by then",
         };

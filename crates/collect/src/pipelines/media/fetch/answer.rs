@@ -1,4 +1,4 @@
-//! The head of a host's answer: its status, its range, and what tells the file from a changed one.
+//! The head of a host's answer: its status, range and validator.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl StatedRange {
         let stated = response.headers().get(CONTENT_RANGE).and_then(|range| content_range(range.to_str().ok()?));
         let is_same = validator(response.headers()).is_none_or(|now| now == partial.validator);
         match stated {
-            // From the first byte on it is the whole file, so the download restarts anyway.
+            // A range from byte 0 overlaps no stored byte, so nothing can be compared: the download restarts.
             Some((from, total)) if from == asked && is_same && from > 0 => match (total, partial.total) {
                 // Without a stated size, a file may be cut anywhere. With another size, it is another file.
                 (Some(now), Some(before)) if now != before => Err(LoadError::Restart),
@@ -63,7 +63,7 @@ pub(super) fn check_status(response: Response, is_continued: bool) -> Result<Res
     match status {
         200 | 206 => Ok(response),
         410 | 451 => ended(FetchOutcome::Gone(format!("HTTP {status}"))),
-        // A host with a lost key or an empty mount answers the same for an hour.
+        // A misconfigured host gives these answers, too, so they need confirmation.
         401 | 403 | 404 => Err(LoadError::NotAtAddress(FetchOutcome::Unconfirmed {
             state: MediaState::Gone,
             why: format!("HTTP {status}"),

@@ -29,7 +29,7 @@ pub enum FetchOutcome {
     },
     /// The time ended during the download: the next attempt resumes it.
     Interrupted,
-    /// Not attempted; the wait until the next attempt.
+    /// Postponed without a failure; the wait until the next attempt.
     Later(Duration),
     /// No bytes are left, or the storage is down: no file can be fetched. The reason, and the fix.
     StorageUnavailable(String),
