@@ -82,7 +82,6 @@ pub struct NewItem {
     pub read_at: Option<Millis>,
 }
 
-/// Origin of posts.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx_macros::FromRow)]
 pub struct Way {
     /// `enqueue`, `once`, `http`, `incoming`, `poll`, `stream`, `rebuild` or `fan_out`.

@@ -74,7 +74,6 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Only ids come in.
     #[must_use]
     pub fn ids(id_date: IdDate) -> Self {
         Self { id_date, parse: |_| Err(UnreadableObject::NotAccepted) }

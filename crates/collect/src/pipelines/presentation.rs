@@ -39,11 +39,8 @@ pub enum ItemContent {
     Posts,
     Accounts,
     Media,
-    /// Followers or friends of accounts.
     Lists,
-    /// Timelines of followed accounts.
     Timelines,
-    /// Accounts of a community.
     CommunityAccounts,
     #[default]
     Other,

@@ -75,7 +75,6 @@ pub struct QuotaUse {
     pub max_earliness: f64,
 }
 
-/// Uses no idle quota.
 impl Default for QuotaUse {
     fn default() -> Self {
         Self { max_share: 1.0, max_earliness: 0.0 }

@@ -103,9 +103,7 @@ pub struct Capacity {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// Time of a round.
     Seconds(f64),
-    /// Time of a round.
     Days(f64),
     /// Maximum, rounded down.
     LargestTweetsPerDay(u64),
