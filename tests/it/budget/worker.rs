@@ -17,6 +17,7 @@ use twitter_updater::ops::report::status::{Status, render_table};
 use twitter_updater::pipelines::kind::ItemWords;
 use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
 use twitter_updater::pipelines::refresh::{FailureTracker, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::x_v2::{CAPABILITIES, XV2, XV2Options};
 use twitter_updater::quota::{
@@ -73,10 +74,14 @@ impl World {
         let lookup: Arc<dyn Lookup> = Arc::new(XV2::new(options).unwrap());
         let metrics = Arc::new(Metrics::new());
         let handler = TweetUpdate {
-            namespace: NAMESPACE.to_owned(),
+            items: PipelineStore {
+                namespace: NAMESPACE.to_owned(),
+                store: store.clone(),
+                save_timeout: PATIENCE,
+                max_deliveries: 2,
+            },
             lookup,
             judge: PostJudge::default(),
-            store: store.clone(),
             credentials: credentials.clone(),
             call_timeout: PATIENCE,
             schedule: "7d: 6h, 30d: 1d".parse::<AgeTable>().unwrap().into(),
@@ -88,8 +93,6 @@ impl World {
                 limit: 3,
                 after: DAY_MS,
             },
-            max_deliveries: 2,
-            save_timeout: PATIENCE,
             metrics: metrics.clone(),
             wave: Reloadable::new(None),
             fan_out: Vec::new(),

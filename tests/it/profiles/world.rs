@@ -24,12 +24,13 @@ use twitter_updater::pipelines::profiles::profile_receiver::ProfileReceiver;
 use twitter_updater::pipelines::profiles::schedule::{Intervals, SilenceSchedule};
 use twitter_updater::pipelines::profiles::{ProfileJudge, Profiles, profiles_pipeline};
 use twitter_updater::pipelines::refresh::{FailureTracker, Receiver, Refresher};
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::providers::lookup::{
     Answer, Capabilities, Charge, Lookup, LookupError, Outcome, UnsolicitedObjects,
 };
 use twitter_updater::providers::registry;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing, Window};
-use twitter_updater::store::{Store, Way};
+use twitter_updater::store::Way;
 
 use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -267,18 +268,15 @@ impl World {
             let schedule = SilenceSchedule::new(intervals, unavailable.confirm.clone().unwrap());
             let updater = &self.settings.updater;
             let handler = Refresher {
-                namespace: NS.to_owned(),
+                items: PipelineStore::new(NS.to_owned(), self.store.clone(), updater),
                 lookup: self.clone() as Arc<dyn Lookup<Account>>,
                 judge: ProfileJudge { schedule },
-                store: self.store.clone() as Arc<dyn Store>,
                 fan_out: Vec::new(),
                 credentials: self.credentials.clone(),
                 schedule: self.schedules(),
                 unavailable,
                 wave: Reloadable::new(None),
-                max_deliveries: updater.max_deliveries,
                 call_timeout: self.settings.lookup.timeout,
-                save_timeout: updater.save_timeout,
                 metrics: self.metrics.clone(),
                 failure_tracker: FailureTracker::default(),
             };

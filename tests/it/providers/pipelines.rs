@@ -15,6 +15,7 @@ use twitter_updater::engine::worker::{ClaimSettings, HandlerKind, Worker};
 use twitter_updater::model::post::{ItemState, TweetId};
 use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
 use twitter_updater::pipelines::refresh::{FailureTracker, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::providers::lookup::{Charge, Lookup};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::simulator::{self, SimulatorOptions};
@@ -60,10 +61,14 @@ async fn five_pipelines_share_a_queue_and_a_store() {
         let capabilities = lookup.capabilities();
         let metrics = Arc::new(Metrics::new());
         let handler = TweetUpdate {
-            namespace: namespace.to_owned(),
+            items: PipelineStore {
+                namespace: namespace.to_owned(),
+                store: store.clone(),
+                save_timeout: PATIENCE,
+                max_deliveries: 2,
+            },
             lookup,
             judge: PostJudge::default(),
-            store: store.clone(),
             credentials: credentials.clone(),
             call_timeout: PATIENCE,
             schedule: "7d: 6h, 30d: 1d".parse::<AgeTable>().unwrap().into(),
@@ -75,8 +80,6 @@ async fn five_pipelines_share_a_queue_and_a_store() {
                 limit: 3,
                 after: DAY,
             },
-            max_deliveries: 2,
-            save_timeout: PATIENCE,
             metrics: metrics.clone(),
             wave: Reloadable::new(None),
             fan_out: Vec::new(),

@@ -84,7 +84,7 @@ fn alike(rig: &Rig) -> [String; 2] {
 }
 
 async fn standing(rig: &Rig, id: &str) -> Standing {
-    rig.store.standing(&rig.handler.namespace, &[id.to_owned()]).await.unwrap().remove(0).unwrap()
+    rig.store.standing(&rig.handler.items.namespace, &[id.to_owned()]).await.unwrap().remove(0).unwrap()
 }
 
 /// Its interval as it was decided: from its last answer to its due time, on which queue and store agree.
@@ -193,7 +193,7 @@ async fn a_day_of_too_many_calls_raises_the_price_for_all_workers(setup: Setup) 
     let ids = rig.there(3, 10 * MINUTE);
     rig.schedule(&ids).await;
     rig.round().await;
-    let ns = rig.handler.namespace.clone();
+    let ns = rig.handler.items.namespace.clone();
     let counted = async || Spending::from_counters(&rig.queue.stats().await.unwrap().counters);
     let real = counted().await;
     assert!(real.calls >= 3.0 && real.table_calls > 0.0, "each answer is counted: {real:?}");

@@ -77,7 +77,7 @@ impl Seen<'_> {
 
     async fn batch(&self, decision: &str) {
         let handled = &self.round.handled;
-        let counts = self.rig.store.counts(&self.rig.handler.namespace).await.unwrap();
+        let counts = self.rig.store.counts(&self.rig.handler.items.namespace).await.unwrap();
         let stored = (counts.live, counts.unavailable, counts.ended + counts.dead);
         let all = self.ids.len();
         let told = (self.rescheduled(), handled.verdicts.len(), handled.release.len());
@@ -195,7 +195,7 @@ impl Seen<'_> {
         let dead = self.rig.stored(self.bad()).await;
         assert_eq!(dead.state, ItemState::Dead);
         self.reason(&dead.reason.expect("a reason"));
-        assert_eq!(self.rig.store.counts(&self.rig.handler.namespace).await.unwrap().live, 3);
+        assert_eq!(self.rig.store.counts(&self.rig.handler.items.namespace).await.unwrap().live, 3);
     }
 }
 

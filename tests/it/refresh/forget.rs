@@ -35,7 +35,7 @@ async fn is_kept(rig: &Rig, age: i64, missing_for: i64) -> bool {
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
     let stored = rig.stored(&id).await;
-    let changes = rig.store.changes(&rig.handler.namespace, &id).await.unwrap();
+    let changes = rig.store.changes(&rig.handler.items.namespace, &id).await.unwrap();
     let texts = changes.iter().filter(|change| change.field == "text").count();
     let is_there = [stored.text.is_some(), stored.raw.is_some(), stored.author_name.is_some(), texts == 1];
     assert!(is_there.iter().all(|part| *part == is_there[0]), "all of it, or nothing: {stored:?} {changes:?}");

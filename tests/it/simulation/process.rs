@@ -139,16 +139,13 @@ impl Parts<'_> {
 
     fn refresher<J: Judge>(self, lookup: Arc<dyn Lookup<J::Item>>, judge: J) -> Arc<dyn Handler> {
         Arc::new(Refresher {
-            namespace: NAMESPACE.to_owned(),
+            items: self.items(),
             lookup,
-            store: self.store,
             credentials: self.credentials,
             schedule: self.setup.schedule(),
             judge,
             unavailable: self.setup.unavailable(),
-            max_deliveries: self.setup.max_deliveries,
             call_timeout: self.setup.lookup_timeout,
-            save_timeout: self.setup.save_timeout,
             metrics: self.metrics,
             wave: self.wave,
             fan_out: Vec::new(),

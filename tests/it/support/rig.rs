@@ -35,6 +35,7 @@ use twitter_updater::pipelines::profiles::{PROFILES, Profiles};
 use twitter_updater::pipelines::refresh::{
     Arrival, FailureTracker, FanOutTarget, Mention, QueueChanges, Receiver, UNAVAILABLE_LANE, UnavailableSettings,
 };
+use twitter_updater::pipelines::store_call::PipelineStore;
 use twitter_updater::providers::http::HttpOptions;
 use twitter_updater::providers::registry;
 use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
@@ -249,13 +250,17 @@ impl Rig {
         };
         let people = PeopleReader { people: registry::people(&Provider::Twitter), roles: vec![Role::Author] };
         let handler = TweetUpdate {
-            namespace: queue.namespace().to_owned(),
+            items: PipelineStore {
+                namespace: queue.namespace().to_owned(),
+                store: Arc::new(JournalledStore { inner: store.clone(), journal: journal.clone() }),
+                save_timeout: setup.save_timeout,
+                max_deliveries: setup.max_deliveries,
+            },
             lookup: Arc::new(JournalledLookup {
                 inner: Arc::new(lookup.unwrap()),
                 journal: journal.clone(),
                 batch_limit: setup.claims.limit,
             }),
-            store: Arc::new(JournalledStore { inner: store.clone(), journal: journal.clone() }),
             judge: PostJudge { people: setup.authors.is_some().then_some(people), ..PostJudge::default() },
             credentials: credentials.clone(),
             call_timeout: setup.lookup_timeout,
@@ -268,8 +273,6 @@ impl Rig {
                 limit: setup.unavailable_limit,
                 after: millis(setup.unavailable_for),
             },
-            max_deliveries: setup.max_deliveries,
-            save_timeout: setup.save_timeout,
             metrics: metrics.clone(),
             wave: wave.clone(),
             fan_out: setup.authors.iter().map(target).collect(),
@@ -470,12 +473,12 @@ impl Rig {
     }
 
     pub async fn find(&self, id: &str) -> Option<StoredTweet> {
-        self.store.tweet(&self.handler.namespace, id).await.unwrap()
+        self.store.tweet(&self.handler.items.namespace, id).await.unwrap()
     }
 
     /// Tweets that are stored, in whatever state.
     pub async fn stored_tweets(&self) -> u64 {
-        let counts = self.store.counts(&self.handler.namespace).await.unwrap();
+        let counts = self.store.counts(&self.handler.items.namespace).await.unwrap();
         counts.live + counts.unavailable + counts.ended + counts.dead
     }
 
@@ -492,7 +495,7 @@ impl Rig {
     }
 
     async fn save(&self, observations: Vec<Observation>) {
-        let saved = self.store.save(&self.handler.namespace, &observations).await.unwrap();
+        let saved = self.store.save(&self.handler.items.namespace, &observations).await.unwrap();
         assert_eq!(saved.saved, observations.len() as u64);
     }
 

@@ -1,4 +1,4 @@
-//! The handler of lists, visits, media and the accounts of communities: dismisses, guards, saves; a work calls and judges.
+//! The handler of lists, visits, media and the accounts of communities: dismisses, guards, saves. The kind decides the outcome of each item.
 //!
 //! ```text
 //!   batch ─▶ dismissed? ─▶ crashed too often? ─▶ call and judge ─▶ save rows, deaths and lives ─▶ verdicts, to the worker
@@ -11,7 +11,7 @@
 
 use async_trait::async_trait;
 
-use super::store_call::{self, PipelineStore};
+use super::store_call::PipelineStore;
 use engine::base::clock::Millis;
 use engine::base::failpoint;
 use engine::lane::Lane;
@@ -60,12 +60,12 @@ impl<R: Default> ItemOutcome<R> {
 pub trait ItemWork: Send + Sync {
     type Row: Default + Send;
 
-    /// Outlook after an item was marked dead without a call, since it ended its process too often.
+    /// Outlook after an item was marked dead without a call, since it failed too often while it was alone.
     const CRASH_OUTLOOK: Outlook = Outlook::Fine;
 
     fn items(&self) -> &PipelineStore;
 
-    /// Saves the rows of the work's own. May change outcomes: their lives are saved next, in the same time limit.
+    /// Saves the rows of the kind's own table. May change outcomes: their lives are saved next, in the same time limit.
     async fn save_rows(&self, _: &[Job], _: &mut [ItemOutcome<Self::Row>]) -> Result<(), StoreError> {
         Ok(())
     }
@@ -93,7 +93,7 @@ pub trait MeteredWork: ItemWork {
 
 #[async_trait]
 pub trait UnmeteredWork: ItemWork {
-    /// Calls and judges. Returns an outcome per job, in the order of the batch.
+    /// Returns an outcome per job, in the order of the batch.
     async fn handle(&self, batch: &Batch) -> Result<Vec<ItemOutcome<Self::Row>>, Outlook>;
 }
 
@@ -141,12 +141,9 @@ impl<W: MeteredWork> ItemHandler<W> {
 }
 
 impl<W: ItemWork> ItemHandler<W> {
-    /// Outcome of an item that ended too many processes while it was alone in them.
+    /// Outcome of an item that failed too often while it was alone; `None`: the batch is handled.
     fn guard(&self, batch: &Batch) -> Option<ItemOutcome<W::Row>> {
-        if let [job] = &batch.jobs[..]
-            && job.failures >= self.0.items().max_deliveries
-        {
-            let reason = store_call::repeated_crash_reason(job);
+        if let Some((_, reason)) = self.0.items().repeated_crash(batch) {
             return Some(ItemOutcome::new(Verdict::MarkDead { reason }, W::CRASH_OUTLOOK));
         }
         failpoint::abort_on_poison(&batch.ids());
@@ -163,14 +160,14 @@ impl<W: ItemWork> ItemHandler<W> {
 
     /// Saves rows, deaths and lives, before the worker settles.
     async fn save(&self, batch: &Batch, mut outcomes: Vec<ItemOutcome<W::Row>>) -> Result<BatchOutcome, StoreError> {
-        let PipelineStore { namespace, store, .. } = self.0.items();
+        let items = self.0.items();
         self.0.save_rows(&batch.jobs, &mut outcomes).await?;
         let mut handled = BatchOutcome { outlook: Outlook::Unchanged, ..BatchOutcome::default() };
         let mut lives = Vec::new();
         for (job, outcome) in batch.jobs.iter().cloned().zip(outcomes) {
             match outcome.verdict {
                 Some(Verdict::MarkDead { reason }) => {
-                    let dead = store_call::mark_dead(&**store, namespace, batch.now.now(), &job, reason).await?;
+                    let dead = items.mark_dead(batch.now.now(), &job, reason).await?;
                     handled.verdicts.push((job, dead));
                 }
                 Some(verdict) => handled.verdicts.push((job, verdict)),
@@ -179,17 +176,16 @@ impl<W: ItemWork> ItemHandler<W> {
             lives.extend(outcome.life);
             handled.tally.extend(outcome.tally);
             // An item without a service is an outage, even if others have an answer.
-            let keeps = match &handled.outlook {
-                Outlook::Stop(_) => true,
-                Outlook::Outage(_) => matches!(outcome.outlook, Outlook::Fine | Outlook::Unchanged),
-                Outlook::Fine | Outlook::Unchanged => false,
-            };
-            if !keeps {
+            let is_worse = matches!(
+                (&handled.outlook, &outcome.outlook),
+                (Outlook::Stop(_), _) | (Outlook::Outage(_), Outlook::Fine | Outlook::Unchanged)
+            );
+            if !is_worse {
                 handled.outlook = outcome.outlook;
             }
         }
         if !lives.is_empty() {
-            store.save_lives(namespace, &lives).await?;
+            items.store.save_lives(&items.namespace, &lives).await?;
             failpoint::point("after_lives");
         }
         Ok(handled)

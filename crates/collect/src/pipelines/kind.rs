@@ -10,6 +10,7 @@ use async_trait::async_trait;
 pub use super::presentation::{
     Histories, ItemContent, ItemWords, ListPages, ListTerms, ListTier, Presentation, VisitIntervals,
 };
+use super::store_call::PipelineStore;
 use crate::config::{BadConfig, OnDeleted, Settings};
 use crate::ingest::{IdDate, LaneChooser};
 use crate::pipelines::refresh::mass_miss_alert::MassMissAlert;
@@ -176,18 +177,15 @@ impl OpenContext {
         let updater = &self.settings.updater;
         let capabilities = lookup.capabilities();
         let handler = Refresher {
-            namespace: self.id.to_string(),
+            items: PipelineStore::new(self.id.to_string(), self.database.store, updater),
             lookup,
             judge,
-            store: self.database.store,
             fan_out: self.fan_out,
             credentials: self.credentials,
             schedule: self.schedule,
             unavailable: self.unavailable,
             wave: self.wave,
-            max_deliveries: updater.max_deliveries,
             call_timeout: self.settings.lookup.timeout,
-            save_timeout: updater.save_timeout,
             metrics: self.metrics,
             failure_tracker: FailureTracker::default(),
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::config::UpdaterSettings;
 use engine::base::clock::Millis;
-use engine::queue::{Job, Verdict};
+use engine::queue::{Batch, Job, Verdict};
 use engine::worker::Outlook;
 use store::{Store, StoreError};
 
@@ -15,7 +15,7 @@ pub struct PipelineStore {
     pub namespace: String,
     pub store: Arc<dyn Store>,
     pub save_timeout: Duration,
-    /// Failures after which an item is dead, for example ended processes while it was alone in its batch.
+    /// Failures of an item alone (its process ends, the API refuses it) after which it is dead.
     pub max_deliveries: u32,
 }
 
@@ -28,9 +28,27 @@ impl PipelineStore {
     pub async fn run_with_timeout<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
         run_with_timeout(self.save_timeout, work).await
     }
+
+    /// Returns the job of a batch that failed too often while it was alone, and the reason to mark it dead.
+    #[must_use]
+    pub fn repeated_crash<'a>(&self, batch: &'a Batch) -> Option<(&'a Job, String)> {
+        let [job] = &batch.jobs[..] else { return None };
+        let failures = job.failures;
+        (failures >= self.max_deliveries).then(|| {
+            (job, format!("it failed {failures} times while it was alone: its process ended, or the API refused it"))
+        })
+    }
+
+    /// Marks a job dead, in the store before the queue. `at` is on the queue's clock, ms since the epoch.
+    pub async fn mark_dead(&self, at: Millis, job: &Job, reason: String) -> Result<Verdict, StoreError> {
+        self.store.mark_dead(&self.namespace, at, &[(job.id.clone(), reason.clone())]).await?;
+        tracing::error!(id = job.id, reason, "an item failed for good: it is dead now");
+        Ok(Verdict::MarkDead { reason })
+    }
 }
 
-/// Waits for the store's answer. If the store is down, or late by `save_timeout`, the error is the outlook of the process.
+/// Waits for the store's answer. Fails with [`Outlook::Outage`] if the store is down or does not answer within `save_timeout`, and with
+/// [`Outlook::Stop`] if its file is gone.
 pub async fn run_with_timeout<T>(
     save_timeout: Duration,
     work: impl Future<Output = Result<T, StoreError>>,
@@ -41,23 +59,4 @@ pub async fn run_with_timeout<T>(
         StoreError::Gone(why) => Outlook::Stop(why),
         failure => Outlook::Outage(failure.to_string()),
     })
-}
-
-/// Marks a job dead, in the store before the queue. `at` is on the queue's clock, ms since the epoch.
-pub async fn mark_dead(
-    store: &dyn Store,
-    namespace: &str,
-    at: Millis,
-    job: &Job,
-    reason: String,
-) -> Result<Verdict, StoreError> {
-    store.mark_dead(namespace, at, &[(job.id.clone(), reason.clone())]).await?;
-    tracing::error!(id = job.id, reason, "an item failed for good: it is dead now");
-    Ok(Verdict::MarkDead { reason })
-}
-
-/// Reason to mark a job dead that failed each time it was alone.
-#[must_use]
-pub fn repeated_crash_reason(job: &Job) -> String {
-    format!("it failed {} times while it was alone: its process ended, or the API refused it", job.failures)
 }

@@ -37,7 +37,7 @@ pub use self::judge::{Item, Judge, JudgedItem};
 use self::mass_miss_alert::MassMissAlert;
 use self::misses::MissState;
 pub use self::misses::UnavailableSettings;
-use crate::pipelines::store_call;
+use crate::pipelines::store_call::PipelineStore;
 use engine::base::call_error::ErrorKind;
 use engine::base::clock::{Millis, Stopwatch};
 use engine::base::failpoint;
@@ -54,7 +54,7 @@ use engine::worker::{BatchOutcome, Handler, Outlook};
 use networks::model::account::Absence;
 use networks::model::post::ItemState;
 use networks::providers::lookup::{Lookup, Outcome};
-use store::{Finding, LastAnswer, Observation, Standing, Store, StoreError};
+use store::{Finding, LastAnswer, Observation, Standing, StoreError};
 
 pub const UNAVAILABLE_LANE: &str = "unavailable";
 
@@ -68,20 +68,16 @@ const ONCE_RETRY_MS: Millis = 60_000;
 const DEFERRAL_MS: Millis = 5_000;
 
 pub struct Refresher<J: Judge> {
-    pub namespace: String,
+    pub items: PipelineStore,
     pub lookup: Arc<dyn Lookup<J::Item>>,
     pub judge: J,
-    pub store: Arc<dyn Store>,
     pub fan_out: Vec<FanOutTarget>,
     pub credentials: Arc<Credentials>,
     pub schedule: Arc<dyn Schedules>,
     pub unavailable: UnavailableSettings,
     /// Last mass-miss alert over all workers.
     pub wave: Reloadable<Option<MassMissAlert>>,
-    /// Failures of an id on its own (its request is refused, its process ends) after which it is marked dead.
-    pub max_deliveries: u32,
     pub call_timeout: Duration,
-    pub save_timeout: Duration,
     pub metrics: Arc<Metrics>,
     pub failure_tracker: FailureTracker,
 }
@@ -106,13 +102,14 @@ impl<J: Judge> Handler for Refresher<J> {
     }
 
     async fn handle(&self, batch: &Batch, permit: Permit) -> BatchOutcome {
-        if let [job] = &batch.jobs[..]
-            && job.failures >= self.max_deliveries
-        {
+        if let Some((job, reason)) = self.items.repeated_crash(batch) {
             self.credentials.return_permit(permit).await;
-            return self.mark_crashing_job_dead(batch, job).await;
+            return match self.items.run_with_timeout(self.mark_dead(batch, job, reason)).await {
+                Ok(verdict) => BatchOutcome { verdicts: vec![(job.clone(), verdict)], ..BatchOutcome::default() },
+                Err(outlook) => BatchOutcome::released(batch, outlook),
+            };
         }
-        let versions = match self.run_with_timeout(self.newest_versions(&batch.jobs)).await {
+        let versions = match self.items.run_with_timeout(self.newest_versions(&batch.jobs)).await {
             Ok(versions) => versions,
             Err(outlook) => {
                 self.credentials.return_permit(permit).await;
@@ -124,7 +121,7 @@ impl<J: Judge> Handler for Refresher<J> {
         let watch = Stopwatch::start();
         let mut naming_items = HashSet::new();
         let (mut handled, changes) =
-            match self.run_with_timeout(self.judge_and_save(batch, answered, refused, &mut naming_items)).await {
+            match self.items.run_with_timeout(self.judge_and_save(batch, answered, refused, &mut naming_items)).await {
                 Ok((done, changes)) => (BatchOutcome { outlook, ..done }, changes),
                 Err(outlook) => {
                     let mut released = BatchOutcome::released(batch, outlook);
@@ -136,7 +133,7 @@ impl<J: Judge> Handler for Refresher<J> {
                 }
             };
         // The lease has room for one save: the other queues get the rest of its time.
-        let left = self.save_timeout.saturating_sub(watch.elapsed());
+        let left = self.items.save_timeout.saturating_sub(watch.elapsed());
         let others = self.fan_out.iter().zip(&changes).filter(|(_, received)| !received.is_empty());
         let counters = &self.metrics.counters;
         let taken = join_all(others.map(|(target, received)| target.apply_changes(received, left, counters))).await;
@@ -186,11 +183,11 @@ fn redeliver(jobs: Vec<Job>, handled: &mut BatchOutcome) {
 
 impl<J: Judge> Refresher<J> {
     fn calls(&self) -> BatchCaller<'_, J::Item> {
-        let Self { namespace, lookup, credentials, metrics, failure_tracker, .. } = self;
-        let call_and_save_time = self.call_timeout + self.save_timeout;
+        let Self { items, lookup, credentials, metrics, failure_tracker, .. } = self;
+        let call_and_save_time = self.call_timeout + self.items.save_timeout;
         let separate_lane = self.unavailable.confirm.as_ref().map(|lane| &*lane.name);
         BatchCaller {
-            namespace,
+            namespace: &items.namespace,
             lookup: &**lookup,
             credentials,
             metrics,
@@ -206,7 +203,7 @@ impl<J: Judge> Refresher<J> {
             return Ok(Versions::default());
         }
         let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
-        let standings = self.store.standing(&self.namespace, &ids).await?;
+        let standings = self.items.store.standing(&self.items.namespace, &ids).await?;
         Ok(ids.into_iter().zip(standings).filter_map(|(id, known)| Some((id, known?.current_id?))).collect())
     }
 
@@ -252,7 +249,7 @@ impl<J: Judge> Refresher<J> {
                 Outcome::Found(item) => Some(item),
                 _ => None,
             });
-            self.judge.prepare(&*self.store, &self.namespace, found.collect(), at).await?;
+            self.judge.prepare(&*self.items.store, &self.items.namespace, found.collect(), at).await?;
         }
         let none_found = !answered.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Found(_)));
         let terms =
@@ -273,9 +270,11 @@ impl<J: Judge> Refresher<J> {
         let ids = || answered.iter().map(|(job, ..)| job.id.clone()).collect::<Vec<String>>();
         let (standings, before) = match (whole, needs_history) {
             (true, false) => (vec![None; answered.len()], vec![None; answered.len()]),
-            (true, true) => (vec![None; answered.len()], self.store.last_answers(&self.namespace, &ids()).await?),
+            (true, true) => {
+                (vec![None; answered.len()], self.items.store.last_answers(&self.items.namespace, &ids()).await?)
+            }
             (false, _) => {
-                let standings = self.store.standing(&self.namespace, &ids()).await?;
+                let standings = self.items.store.standing(&self.items.namespace, &ids()).await?;
                 let before = standings.iter().map(|known| known.as_ref().map(LastAnswer::from)).collect();
                 (standings, before)
             }
@@ -368,7 +367,7 @@ impl<J: Judge> Refresher<J> {
                 self.metrics.count_unreadable(&why);
                 // Logged once, not each round.
                 if standing.and_then(|known| known.unreadable.as_ref()) != Some(&why) {
-                    let namespace = &*self.namespace;
+                    let namespace = &*self.items.namespace;
                     tracing::warn!(
                         namespace,
                         id = job.id,
@@ -500,7 +499,7 @@ impl<J: Judge> Refresher<J> {
     async fn save(&self, observations: &[Observation<J::Item>]) -> Result<u64, StoreError> {
         let watch = Stopwatch::start();
         task::step("saves");
-        let saved = self.judge.save(&*self.store, &self.namespace, observations).await;
+        let saved = self.judge.save(&*self.items.store, &self.items.namespace, observations).await;
         self.metrics.histograms.save_seconds.observe(watch.elapsed().as_secs_f64());
         let saved = saved?;
         failpoint::point("after_commit");
@@ -527,27 +526,16 @@ impl<J: Judge> Refresher<J> {
         let failures = job.failures + 1;
         let place = ErrorPlace { endpoint: self.endpoint(), example: Some(&job.id), ..ErrorPlace::default() };
         self.metrics.errors.record(ErrorKind::Refused, why, place);
-        if failures < self.max_deliveries {
+        if failures < self.items.max_deliveries {
             return Ok(Verdict::Retry { after: REFUSED_RETRY_MS, counted: true });
         }
         self.mark_dead(batch, job, format!("refused {failures} times while alone in its request: {why}")).await
     }
 
-    async fn mark_crashing_job_dead(&self, batch: &Batch, job: &Job) -> BatchOutcome {
-        match self.run_with_timeout(self.mark_dead(batch, job, store_call::repeated_crash_reason(job))).await {
-            Ok(verdict) => BatchOutcome { verdicts: vec![(job.clone(), verdict)], ..BatchOutcome::default() },
-            Err(outlook) => BatchOutcome::released(batch, outlook),
-        }
-    }
-
     async fn mark_dead(&self, batch: &Batch, job: &Job, reason: String) -> Result<Verdict, StoreError> {
-        let verdict = store_call::mark_dead(&*self.store, &self.namespace, batch.now.now(), job, reason).await?;
+        let verdict = self.items.mark_dead(batch.now.now(), job, reason).await?;
         self.metrics.counters.buried_here.add(1);
         Ok(verdict)
-    }
-
-    async fn run_with_timeout<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
-        store_call::run_with_timeout(self.save_timeout, work).await
     }
 }
 

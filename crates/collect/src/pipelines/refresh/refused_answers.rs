@@ -12,7 +12,7 @@ impl<J: Judge> Refresher<J> {
     /// such a difference, too.)
     pub(super) async fn apply_stored_refusals(&self, judged: &mut JudgedAnswers<J::Item>) -> Result<(), StoreError> {
         let ids: Vec<String> = judged.jobs.iter().map(|job| job.id.clone()).collect();
-        let standings = self.store.standing(&self.namespace, &ids).await?;
+        let standings = self.items.store.standing(&self.items.namespace, &ids).await?;
         let terms = JudgeTerms {
             schedule: self.schedule.current_schedule(),
             is_alert: self.is_mass_miss_alert(),
