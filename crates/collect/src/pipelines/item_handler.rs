@@ -146,7 +146,7 @@ impl<W: ItemWork> ItemHandler<W> {
         if let Some((_, reason)) = self.0.items().repeated_crash(batch) {
             return Some(ItemOutcome::new(Verdict::MarkDead { reason }, W::CRASH_OUTLOOK));
         }
-        failpoint::abort_on_poison(&batch.ids());
+        failpoint::abort_on_poison(batch.jobs.iter().map(|job| &*job.id));
         None
     }
 

@@ -374,7 +374,7 @@ impl<T: Item> BatchCaller<'_, T> {
             let place = (self.lookup.capabilities().endpoint, example);
             let answer = self.metrics.call(place, ids.len(), self.lookup.look_up(&ids, credential)).await;
             failpoint::point("after_answer");
-            failpoint::abort_on_poison(&ids);
+            failpoint::abort_on_poison(ids.iter().map(String::as_str));
             answer
         };
         let accounting = async |credential: &Credential, answer: &Result<Answer<T>, LookupError>| {
